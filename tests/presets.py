@@ -1,21 +1,31 @@
-"""The runs that overrides and the presets of conf/experiment make, and the config that Hydra would compose."""
+"""The runs that overrides and the presets of conf/experiment make, trained in this process, and the config that Hydra
+would compose."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from types import MappingProxyType
 from typing import Any
 
 import hydra
 import torch
 from hydra import initialize_config_dir
 from omegaconf import OmegaConf
+from torch import Tensor
 
 from robustfl_bench import datasets
 from robustfl_bench.config import compose
 from robustfl_bench.config.options import CONF
+from robustfl_bench.datasets.base import Data
+from robustfl_bench.engine.evaluation import Record
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.experiment.plan import Plan, plan
+from robustfl_bench.interfaces import Aggregator, ServerView
+from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.protocols.state import State
 from robustfl_bench.sweeps import plugins, sources
 
 Job = dict[str, str]
@@ -26,11 +36,33 @@ def planned(*overrides: str) -> Plan:
     return plan(compose.resolve(overrides).config)
 
 
-def federation(*overrides: str, **parts: Any) -> Federation:
-    """The clients and the server of the run of these overrides, with ``parts`` in place of its own."""
+def federation(*overrides: str, data: Data | None = None, **parts: Any) -> Federation:
+    """The clients and the server of the run of these overrides, with ``data`` and ``parts`` in place of its own."""
     run = planned(*overrides)
-    data = datasets.load(run.parts.dataset, None, torch.device("cpu"))
+    data = data or datasets.load(run.parts.dataset, None, torch.device("cpu"))
     return Federation(run.settings, replace(run.parts, **parts), data)
+
+
+small = partial(federation, "model.hidden=[8]")
+
+
+def trained(f: Federation) -> tuple[State, list[Record]]:
+    """The state after the last round, and the records of all rounds."""
+    states, rows = zip(*run(f, initial_state(f)), strict=True)
+    return states[-1], [row for row in rows if row is not None]
+
+
+@dataclass(frozen=True)
+class Recording(Aggregator):
+    """The mean; keeps the matrix of every round."""
+
+    exempt = MappingProxyType({"memory": "takes notes"})
+
+    given: list[Tensor] = field(default_factory=list)
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.given.append(updates.matrix.clone())
+        return Aggregate(updates.matrix.mean(dim=0))
 
 
 def of(paper: str) -> tuple[Callable[..., list[Job]], Callable[..., Plan]]:

@@ -77,6 +77,21 @@ class Command:
         return out, err
 
 
+def wait_for(condition: Callable[[], object], *commands: Command) -> None:
+    """Wait at most two minutes until the condition holds; the commands must not end before."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        for command in commands:
+            assert command.poll() is None, command.communicate()
+        time.sleep(0.01)
+
+
+def lines_of_metrics(results: Path) -> int:
+    """The lines that all runs have written so far."""
+    return sum(path.read_bytes().count(b"\n") for path in results.glob("runs/*/metrics.csv"))
+
+
 def fork_from_preloaded() -> None:
     """Start the process from which others are forked, unless there is one; those of ring and sweep use it as well."""
     found = context()

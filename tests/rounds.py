@@ -1,15 +1,18 @@
-"""What the tests of the rules share: rounds of a small problem, and rules built from their configs."""
+"""What the tests of the rules share: rounds of a small problem, rules built from their configs, and
+what is refused."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
-from robustfl_bench import Aggregate
+from robustfl_bench import Aggregate, ConfigError
 from robustfl_bench.config import compose, options, targets
 from robustfl_bench.testing import example_round as skewed_round
 from robustfl_bench.testing import example_server as make_server
 
-__all__ = ["agree", "build", "make_server", "names", "skewed_round"]
+__all__ = ["agree", "build", "make_server", "names", "refused", "skewed_round"]
 
 names = options.names
 
@@ -24,3 +27,10 @@ def agree(aggregate: Aggregate, expected: np.ndarray, tolerance: float = 1e-5) -
     """An aggregate is the expected one, but for a share ``tolerance`` of its length."""
     vector = aggregate.vector.double().numpy()
     assert np.linalg.norm(vector - expected) <= tolerance * max(np.linalg.norm(expected), 1e-12)
+
+
+def refused(make: Callable[[], Any], message: str) -> None:
+    """It raises a ConfigError of one line that says so."""
+    with pytest.raises(ConfigError, match=message) as error:
+        make()
+    assert "\n" not in str(error.value)

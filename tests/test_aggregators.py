@@ -24,7 +24,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.testing import PROMISES, attacked_rounds, check_aggregator, honest_radii
 from tests import reference
-from tests.rounds import agree, build, make_server, names, skewed_round
+from tests.rounds import agree, build, make_server, names, refused, skewed_round
 
 AGGREGATORS = names("aggregator")
 F = 3
@@ -416,5 +416,4 @@ def test_too_few_clients_are_refused_before_the_run():
     ],
 )
 def test_bad_settings_are_refused(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
+    refused(make, message)

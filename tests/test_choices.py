@@ -14,7 +14,8 @@ from robustfl_bench.engine.model_choice import ModelChoice
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.network import least_squares
 from robustfl_bench.network.samples import Batch, Population
-from tests.test_clustering import LINEAR, federation
+from tests.presets import federation
+from tests.test_clustering import LINEAR
 
 Asked = list[list[int]]
 SIZES = (12, 12, 5, 12, 1, 12, 30, 12)

@@ -21,7 +21,6 @@ from robustfl_bench.clustering.ifca import Ifca
 from robustfl_bench.clustering.minimisers import local_minimisers
 from robustfl_bench.clustering.start import initial_models, onto_ball
 from robustfl_bench.clustering.three_stage import ThreeStage
-from robustfl_bench.engine.evaluation import Record
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
@@ -31,8 +30,8 @@ from robustfl_bench.numerics.metrics import cluster_recovery, matched_distance, 
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.protocols.state import State
 from tests import reference_brifca as reference
-from tests.presets import federation
-from tests.rounds import make_server, names
+from tests.presets import federation, trained
+from tests.rounds import make_server, names, refused
 
 LINEAR = (
     "dataset=linear_mixture", "model=linear_regression", "partition=natural", "byzantine_placement=replace",
@@ -40,11 +39,6 @@ LINEAR = (
     "dataset.dim=8", "dataset.points=30", "dataset.test_points=5",
 )  # fmt: skip
 DIGITS = ("dataset=rotated_digits", "partition=natural", "num_clients=16", "model=linear", "lr=0.5")
-
-
-def results(f: Federation) -> tuple[State, list[Record]]:
-    *states, (state, last) = run(f, initial_state(f))
-    return state, [record for _, record in [*states, (state, last)] if record is not None]
 
 
 # --- measures ---------------------------------------------------------------------------------------------------------
@@ -83,11 +77,6 @@ def blobs(seed: int, k: int = 3, each: int = 20, outliers: int = 3, d: int = 4) 
     points = np.concatenate([np.repeat(centres, each, axis=0) + rng.normal(size=(k * each, d)),
                              300 + 50 * rng.normal(size=(outliers, d))])  # fmt: skip
     return points, np.repeat([*range(k), -1], [each] * k + [outliers])
-
-
-def same_partition(labels: np.ndarray, truth: np.ndarray) -> bool:
-    pairs = {(int(a), int(b)) for a, b in zip(labels, truth, strict=True) if b >= 0}
-    return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -241,7 +230,7 @@ def test_the_loop_is_algorithm_1(rule: str, option: str) -> None:
     models = reference.algorithm_1(
         list(start.params.double().numpy()), machines, set(f.byzantine_ids), 4, 0.05, RULES[rule], **OPTIONS[option]
     )
-    state, _ = results(f)
+    state, _ = trained(f)
     np.testing.assert_allclose(state.params.numpy(), models, atol=2e-5)
     assert not np.allclose(models, start.params.numpy(), atol=0.05)
 
@@ -249,7 +238,7 @@ def test_the_loop_is_algorithm_1(rule: str, option: str) -> None:
 def test_options_change_the_result() -> None:
     """So that the test above cannot pass with options that do nothing."""
     common = (*LINEAR, "clustering=ifca", "clustering.init=bernoulli", "rounds=4", "aggregator=average")
-    ends = [results(federation(*common, *option.split()))[0].params for option in OPTIONS]
+    ends = [trained(federation(*common, *option.split()))[0].params for option in OPTIONS]
     assert all(not torch.allclose(a, b, atol=1e-4) for a, b in itertools.combinations(ends, 2))
 
 
@@ -298,12 +287,12 @@ def test_whom_attackers_attack() -> None:
 def test_a_target_sends_what_its_attack_sends() -> None:
     parts = ("clustering=ifca", "aggregator=coomed", "rounds=3", "clustering.init=warm")
     common = [item for item in LINEAR if not item.startswith("attack")]
-    inner = results(federation(*common, *parts, "attack=cluster_target", "attack.attack.scale=3"))[0]
-    plain = results(federation(*common, *parts, "attack=ipm", "attack.scale=3"))[0]
+    inner = trained(federation(*common, *parts, "attack=cluster_target", "attack.attack.scale=3"))[0]
+    plain = trained(federation(*common, *parts, "attack=ipm", "attack.scale=3"))[0]
     assert not torch.equal(inner.params, plain.params)  # to another cluster
     one = ("clustering=none", "aggregator=coomed", "rounds=3")
-    inner = results(federation(*common, *one, "attack=cluster_target", "attack.attack.scale=3"))[0]
-    plain = results(federation(*common, *one, "attack=ipm", "attack.scale=3"))[0]
+    inner = trained(federation(*common, *one, "attack=cluster_target", "attack.attack.scale=3"))[0]
+    plain = trained(federation(*common, *one, "attack=ipm", "attack.scale=3"))[0]
     assert torch.equal(inner.params, plain.params)
 
 
@@ -342,16 +331,16 @@ def test_nobody_chooses_a_diverged_model() -> None:
 def test_a_group_too_small_for_the_rule_keeps_its_model_and_is_counted() -> None:
     common = (*LINEAR, "clustering=ifca", "clustering.init=warm", "attack=none", "aggregator=krum", "rounds=1")
     f = federation(*common, "num_byzantine_declared=2")
-    _, (record,) = results(f)
+    _, (record,) = trained(f)
     assert record["untrained_clusters"] == 0
     small = federation(*common, "num_byzantine_declared=3", "num_clients=25")  # Krum needs n > 2f + 2 = 8
-    state, (record,) = results(small)
+    state, (record,) = trained(small)
     assert [len(cohort) for cohort in small.cohorts.of(initial_state(small))] == [9, 8, 8]
     assert record["untrained_clusters"] == 2 and record["empty_clusters"] == 0
     moved = (state.params != initial_state(small).params).any(dim=1)
     assert moved.tolist() == [True, False, False]
     with pytest.raises(ConfigError, match="every cohort of clients is too small for the rule"):
-        results(federation(*common, "num_byzantine_declared=10"))
+        trained(federation(*common, "num_byzantine_declared=10"))
 
 
 def test_attackers_alone_in_a_fixed_group_send_their_own_updates() -> None:
@@ -384,7 +373,7 @@ def test_three_stage_finds_the_clusters_and_trains_on_fixed_groups(option: str) 
                    "aggregator=beta_trmean", "aggregator.fraction=0.2")  # fmt: skip
     start = initial_state(f)
     assert start.choice is not None and start.choice.shape == (24,)
-    state, records = results(f)
+    state, records = trained(f)
     assert state.choice is not None and torch.equal(state.choice, start.choice)
     assert records[-1]["cluster_recovery"] == 1
     assert records[-1]["distance"] < 0.15
@@ -406,11 +395,11 @@ def test_the_starts_of_three_stage() -> None:
 
 def test_unit_norm_and_projection_are_options_of_every_step() -> None:
     common = (*LINEAR, "clustering=three_stage", "aggregator=beta_trmean", "rounds=3")
-    unit = results(federation(*common, "clustering.unit_norm=true"))[0].params
+    unit = trained(federation(*common, "clustering.unit_norm=true"))[0].params
     torch.testing.assert_close(unit.norm(dim=1), torch.ones(3))
-    free = results(federation(*common))[0].params
+    free = trained(federation(*common))[0].params
     assert (free.norm(dim=1) - 1).abs().min() > 1e-3
-    inside = results(federation(*common, "clustering.radius=0.1"))[0].params
+    inside = trained(federation(*common, "clustering.radius=0.1"))[0].params
     torch.testing.assert_close(inside.norm(dim=1), torch.full((3,), 0.1))
 
 
@@ -440,7 +429,7 @@ def test_from_a_good_start_the_distance_falls_at_the_linear_rate_to_the_noise_fl
     sizes = (f"num_clients={3 * machines}", f"dataset.points={points}", f"dataset.dim={dim}")
     f = federation(*LINEAR, *sizes, f"dataset.noise_variance={variance}", "attack=none", "clustering=ifca",
                    "clustering.init=warm", f"aggregator={rule}", f"lr={step}", "rounds=120")  # fmt: skip
-    _, records = results(f)
+    _, records = trained(f)
     assert all(record["cluster_recovery"] == 1 and record["empty_clusters"] == 0 for record in records)
     distances = np.array([record["distance"] for record in records])
     floor = math.sqrt(variance * dim / (machines * points))
@@ -452,7 +441,7 @@ def test_from_a_good_start_the_distance_falls_at_the_linear_rate_to_the_noise_fl
 
 
 def test_real_images_turned_by_clusters_are_told_apart() -> None:
-    several, one = (results(federation(*DIGITS, "rounds=60", "eval_every=60", *o))[1][-1]
+    several, one = (trained(federation(*DIGITS, "rounds=60", "eval_every=60", *o))[1][-1]
                     for o in (("clustering=ifca", "seed=3"), ("clustering=none", "seed=3")))  # fmt: skip
     clusters = [f"accuracy_cluster_{i}" for i in range(4)]
     assert np.mean([several[name] for name in clusters]) == pytest.approx(several["test_accuracy"])
@@ -466,7 +455,7 @@ def test_means_are_found_under_attack(family: str) -> None:
     f = federation("dataset=mean_mixture", "model=mean", "partition=natural", "num_clients=30", "num_byzantine=3",
                    "byzantine_placement=replace", "attack=ipm", f"dataset.family={family}", "dataset.num_clusters=3",
                    "dataset.dim=6", "clustering=three_stage", "aggregator=coomed", "lr=0.1", "rounds=40")  # fmt: skip
-    _, records = results(f)
+    _, records = trained(f)
     assert records[-1]["cluster_recovery"] == 1 and records[-1]["distance"] < 0.25
 
 
@@ -491,8 +480,7 @@ def test_means_are_found_under_attack(family: str) -> None:
     ],
 )
 def test_impossible_options_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make()
+    refused(make, message)
 
 
 @pytest.mark.parametrize(
@@ -517,6 +505,6 @@ PAIRS = [(rule, "ipm") for rule in names("aggregator")] + [("coomed", a) for a i
 def test_every_rule_and_attack_works_within_groups(rule: str, attack: str) -> None:
     f = federation(*DIGITS, "num_clients=40", "clustering=ifca", "clustering.num_clusters=2", f"aggregator={rule}",
                    f"attack={attack}", "num_byzantine=2", "byzantine_placement=replace", "rounds=2")  # fmt: skip
-    state, records = results(f)
+    state, records = trained(f)
     assert state.params.isfinite().all() and not torch.equal(state.params, initial_state(f).params)
     assert records[-1]["non_finite_updates"] == 0

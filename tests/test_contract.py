@@ -15,8 +15,8 @@ from robustfl_bench.runs import archive, records
 from robustfl_bench.store import folders
 from robustfl_bench.tables.pivot import pivot
 from tests.conftest import Bench, contents, run_folders
+from tests.presets import small as federation
 from tests.processes import start
-from tests.test_engine import federation
 
 assert bench  # registers the typed settings with hydra
 

@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench.base import seeding
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.settings import Settings
-from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Data, Shard
+from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Shard
 from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.network import flat
@@ -29,7 +25,8 @@ from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.schedules.constant import Constant
 from robustfl_bench.schedules.inverse_time import InverseTime
 from robustfl_bench.schedules.step import Step
-from tests import presets
+from tests.presets import small as federation
+from tests.presets import trained
 
 
 class Tied(nn.Module):
@@ -133,18 +130,6 @@ def test_products_are_exact_to_float32_whatever_computes_them(shape: tuple[int, 
     assert ((times_transposed(a, b, bias) - expected - bias).abs() <= 1e-6 * scale + 1e-6).all()
 
 
-def experiment(*overrides: str) -> tuple[Settings, Parts, Data]:
-    planned = presets.planned("model.hidden=[8]", *overrides)
-    from robustfl_bench import datasets
-
-    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    return planned.settings, planned.parts, data
-
-
-def federation(*overrides: str) -> Federation:
-    return Federation(*experiment(*overrides))
-
-
 VARIANTS = [
     ("attack=none", "aggregator=average"),
     ("attack=ipm", "aggregator=krum"),
@@ -222,7 +207,6 @@ class Wild(Attack):
 
 
 def test_a_rule_never_sees_a_non_finite_update_and_every_one_is_counted() -> None:
-    settings, parts, data = experiment("attack=ipm", "rounds=2")
     seen: list[Updates] = []
 
     class Spy(Aggregator):
@@ -230,7 +214,7 @@ def test_a_rule_never_sees_a_non_finite_update_and_every_one_is_counted() -> Non
             seen.append(Updates(updates.matrix.clone()))
             return updates.combine(torch.zeros(updates.n, dtype=torch.float64))
 
-    f = Federation(settings, replace(parts, attack=Wild(), aggregator=Spy()), data)
+    f = federation("attack=ipm", "rounds=2", attack=Wild(), aggregator=Spy())
     records = [record for _, record in run(f, initial_state(f))]
     assert all(record is not None and record["non_finite_updates"] == 3 for record in records)
     for updates in seen:
@@ -249,22 +233,19 @@ class Sleeper(Attack):
 
 
 def test_data_poisoning_trains_on_poisoned_data_and_crafted_clients_never_train() -> None:
-    settings, parts, data = experiment("attack=ipm", "byzantine_placement=replace", "rounds=2", "num_byzantine=4")
-    f = Federation(settings, replace(parts, attack=Sleeper()), data)
-    list(run(f, initial_state(f)))
+    replaced = ("attack=ipm", "byzantine_placement=replace", "rounds=2", "num_byzantine=4")
+    trained(federation(*replaced, attack=Sleeper()))
     assert Sleeper._poisoned == 4  # once each, not every round
-    crafting = Federation(settings, parts, data)
-    list(run(crafting, initial_state(crafting)))
+    trained(crafting := federation(*replaced))
     assert "byzantine" not in vars(crafting)  # their data were never even gathered
-    added = Federation(experiment("attack=ipm")[0], replace(parts, attack=Sleeper()), data)
     with pytest.raises(ConfigError, match="byzantine_placement=replace"):
-        list(run(added, initial_state(added)))
+        trained(federation("attack=ipm", attack=Sleeper()))
 
 
 def test_server_data_are_made_only_when_read() -> None:
     without, with_server = (federation("attack=ipm", f"aggregator={rule}", "rounds=1") for rule in ("krum", "boba"))
     for f in (without, with_server):
-        list(run(f, initial_state(f)))
+        trained(f)
     assert "server" not in vars(without)
     assert "server" in vars(with_server)
 
@@ -272,7 +253,7 @@ def test_server_data_are_made_only_when_read() -> None:
 def test_three_rounds_by_hand() -> None:
     """The loop against plain full-batch gradient descent on the mean of the clients' losses."""
     f = federation("rounds=3", "lr=0.2")
-    *_, (state, _) = run(f, initial_state(f))
+    state, _ = trained(f)
     params = f.network.initial.double()
     module = copy.deepcopy(f.network.module).double()
     for _ in range(3):

@@ -1,6 +1,5 @@
 """Feature skew: whose images are corrupted, by what, and whose are not; and unbalanced or noisy server data."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,17 @@ from robustfl_bench.base import seeding
 from robustfl_bench.corruptions.common import CommonCorruption
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.interfaces import Attack, ConfigError, Data
 from robustfl_bench.server_data.per_class import PerClass
 from tests import presets
+from tests.presets import federation
+from tests.rounds import refused
 
 DATA = datasets.load(Digits(), None, torch.device("cpu"))
 
 
 def identity(*overrides: str) -> dict[str, Any]:
     return presets.planned(*overrides).config
-
-
-def federation(*overrides: str, data: Data = DATA, **parts: Any) -> Federation:
-    planned = presets.planned(*overrides)
-    return Federation(planned.settings, replace(planned.parts, **parts), data)
 
 
 def pixels(x: Tensor) -> Tensor:
@@ -157,5 +152,4 @@ def test_unbalanced_server_data() -> None:
     ],
 )
 def test_bad_server_data(make: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make()
+    refused(make, message)

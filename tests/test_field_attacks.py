@@ -1,7 +1,7 @@
 """The attacks of the field against slow references; attacks that pause, and attackers who know only their own data."""
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -40,51 +40,28 @@ from robustfl_bench.attacks.zero import Zero
 from robustfl_bench.base import seeding
 from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state, step
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Crafted, ServerView, Shard
-from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Crafted, Shard
 from robustfl_bench.studies.inputs import gaussian
 from tests import reference_attacks as slow
-from tests.rounds import names
+from tests.presets import Recording, small, trained
+from tests.rounds import names, refused
 from tests.test_attacks import honest_updates, make_view
 from tests.test_brace_attacks import against
 from tests.test_data_poisoning import STANDARD, UNIT, shard, text
-from tests.test_engine import experiment
 
 ATTACKED = (
     "rounds=3", "batch_size=8", "num_clients=12", "attack=ipm", "num_byzantine=4", "byzantine_placement=replace",
 )  # fmt: skip
-composed = cache(experiment)
 
 
-def made(*overrides: str, **parts: Any) -> Federation:
-    settings, found, data = composed(*overrides)
-    return Federation(settings, replace(found, **parts), data)
-
-
-@dataclass(frozen=True)
-class Recording(Aggregator):
-    """The mean; keeps the matrices that it is asked about."""
-
-    exempt = MappingProxyType({"memory": "takes notes"})
-
-    asked: list[Tensor]
-
-    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        self.asked.append(updates.matrix.clone())
-        return Aggregate(updates.matrix.mean(dim=0))
-
-
-def rows_of(federation: Federation) -> list[Tensor]:
+def rows_of(f: Federation) -> list[Tensor]:
     """The matrix of each round, honest clients first."""
-    seen: list[Tensor] = []
-
-    federation.parts = replace(federation.parts, aggregator=Recording(seen))
-    for _ in run(federation, initial_state(federation)):
-        pass
-    return seen
+    recording = Recording()
+    f.parts = replace(f.parts, aggregator=recording)
+    trained(f)
+    return recording.given
 
 
 # --- attacks that pause ----------------------------------------------------------------------------------------------
@@ -114,22 +91,22 @@ def test_a_schedule_that_never_begins_is_refused() -> None:
 @pytest.mark.parametrize("inner", [LabelFlip(), InnerProductManipulation()], ids=["data", "crafted"])
 def test_attackers_are_honest_on_clean_data_while_the_attack_pauses(inner: Attack) -> None:
     first = 3
-    never = rows_of(made(*ATTACKED, attack=Scheduled(inner, first=99)))
-    late = rows_of(made(*ATTACKED, attack=Scheduled(inner, first=first)))
-    always = rows_of(made(*ATTACKED, attack=inner))
+    never = rows_of(small(*ATTACKED, attack=Scheduled(inner, first=99)))
+    late = rows_of(small(*ATTACKED, attack=Scheduled(inner, first=first)))
+    always = rows_of(small(*ATTACKED, attack=inner))
     assert all(torch.equal(a, b) for a, b in zip(never[: first - 1], late, strict=False))
     assert not torch.equal(never[first - 1], late[first - 1])
-    clean = made(*ATTACKED, attack=inner)
+    clean = small(*ATTACKED, attack=inner)
     honest = len(clean.honest_ids)
     assert torch.equal(never[0][:honest], always[0][:honest]) and not torch.equal(never[0], always[0])
     # What they send in a pause is what the same clients send when nobody is Byzantine.
-    alone = made(*ATTACKED[:3])
+    alone = small(*ATTACKED[:3])
     order = np.concatenate([clean.honest_ids, clean.byzantine_ids])
     torch.testing.assert_close(never[0], rows_of(alone)[0][order], rtol=1e-4, atol=1e-6)
 
 
 def test_added_clients_send_the_honest_mean_while_the_attack_pauses() -> None:
-    f = made(*ATTACKED, "byzantine_placement=add", attack=Scheduled(InnerProductManipulation(), first=2))
+    f = small(*ATTACKED, "byzantine_placement=add", attack=Scheduled(InnerProductManipulation(), first=2))
     honest = len(f.honest_ids)
     first, second, *_ = rows_of(f)
     torch.testing.assert_close(first[honest:], first[:honest].mean(dim=0).expand(4, -1))
@@ -144,7 +121,7 @@ class Lies(Attack):
 
 
 def test_attackers_report_true_losses_while_the_attack_pauses() -> None:
-    f = made(*ATTACKED, attack=Scheduled(Lies(), first=2))
+    f = small(*ATTACKED, attack=Scheduled(Lies(), first=2))
     told = [f.reported_losses(f.network.initial, torch.from_numpy(f.byzantine_ids), round) for round in (1, 2)]
     position = torch.arange(len(f.byzantine_ids))
     assert (told[1] == -1).all() and (told[0] > 0).all()
@@ -169,9 +146,8 @@ class Looks(Attack):
 
 
 def test_with_their_own_knowledge_attackers_see_their_own_updates_as_the_honest_ones() -> None:
-    views: list[AttackView] = []
-    asked: list[Tensor] = []
-    f = made(*ATTACKED, "knowledge=own", attack=Looks(views), aggregator=Recording(asked))
+    views, asked = list[AttackView](), list[Tensor]()
+    f = small(*ATTACKED, "knowledge=own", attack=Looks(views), aggregator=Recording(asked))
     step(f, initial_state(f))
     (view,), honest, b = views, len(f.honest_ids), len(f.byzantine_ids)
     assert view.honest.n == view.num_byzantine == b and view.n == honest + b
@@ -186,10 +162,10 @@ def test_with_their_own_knowledge_attackers_see_their_own_updates_as_the_honest_
 
 def test_own_knowledge_trains_once_and_leaves_honest_clients_as_they_are() -> None:
     knowing, guessing = (
-        rows_of(made(*ATTACKED, "participation=0.5", f"knowledge={known}", attack=InnerProductManipulation()))
+        rows_of(small(*ATTACKED, "participation=0.5", f"knowledge={known}", attack=InnerProductManipulation()))
         for known in ("all", "own")
     )
-    honest = made(*ATTACKED, "participation=0.5", "knowledge=own", attack=InnerProductManipulation())
+    honest = small(*ATTACKED, "participation=0.5", "knowledge=own", attack=InnerProductManipulation())
     present = honest.cohorts.present(0)
     h = len(present.honest)
     assert torch.equal(knowing[0][:h], guessing[0][:h]) and not torch.equal(knowing[0], guessing[0])
@@ -245,11 +221,10 @@ def test_numbers_that_are_not_finite_are_as_many_as_asked_for(value: str, found:
 
 
 def test_the_engine_counts_non_finite_updates_and_rules_see_zeros() -> None:
-    f = made(*ATTACKED, attack=NonFinite())
+    f = small(*ATTACKED, attack=NonFinite())
     honest = len(f.honest_ids)
     assert all(not rows[honest:].any() and rows[:honest].any() for rows in rows_of(f))
-    f = made(*ATTACKED, attack=NonFinite("not_a_number", 0))
-    records = [record for _, record in run(f, initial_state(f)) if record is not None]
+    _, records = trained(small(*ATTACKED, attack=NonFinite("not_a_number", 0)))
     assert [record["non_finite_updates"] for record in records] == [4] * len(records)
 
 
@@ -464,7 +439,7 @@ def test_the_engine_numbers_the_attackers() -> None:
         def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
             return shard.x, torch.full_like(shard.y, shard.attacker or 0)
 
-    f = made(*ATTACKED, attack=Numbered())
+    f = small(*ATTACKED, attack=Numbered())
     assert [int(f.byzantine.y[f.byzantine.slice(i)].unique()) for i in range(4)] == [0, 1, 2, 3]
     assert int(f.poisoned(f.byzantine_ids[[2]], f.parts.attack).y.unique()) == 2
 
@@ -530,9 +505,7 @@ def test_model_replacement_enlarges_what_was_learned(factor: float | None, wante
     ],
 )
 def test_bad_settings_are_one_clear_line(make: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as error:
-        make()
-    assert "\n" not in str(error.value)
+    refused(make, message)
 
 
 # --- every attack in the engine --------------------------------------------------------------------------------------
@@ -543,10 +516,8 @@ NEEDS = {"dba": "attack.length=2"}  # digits have 8 x 8 pixels
 @pytest.mark.parametrize("local_update", ["fedsgd", "rsa"], ids=["updates", "models"])
 @pytest.mark.parametrize("name", [name for name in names("attack") if name != "none"])
 def test_every_attack_runs_on_its_own_knowledge_on_updates_and_on_models(name: str, local_update: str) -> None:
-    overrides = [*ATTACKED, "model.hidden=[8]", f"attack={name}", "knowledge=own", f"local_update={local_update}"]
-    planned = plan(compose.resolve([*overrides, *([NEEDS[name]] if name in NEEDS else [])]).config)
-    _, _, data = composed(*ATTACKED)
-    f = Federation(planned.settings, planned.parts, data)
+    overrides = [*ATTACKED, f"attack={name}", "knowledge=own", f"local_update={local_update}"]
+    f = small(*overrides, *([NEEDS[name]] if name in NEEDS else []))
     state, happened = initial_state(f), []
     try:
         for _ in range(2):
@@ -556,5 +527,5 @@ def test_every_attack_runs_on_its_own_knowledge_on_updates_and_on_models(name: s
         pytest.skip(f"not on digits: {error}")  # test_matrix.py counts these
     assert state.params.isfinite().all() and state.params.shape == (1, f.network.dim)
     non_finite = [model.non_finite for model in happened]
-    assert non_finite == [0, 0] or "finite" in planned.parts.attack.exempt
+    assert non_finite == [0, 0] or "finite" in f.parts.attack.exempt
     assert non_finite == [4, 4] or name not in {"infinity", "not_a_number"}

@@ -51,7 +51,7 @@ from robustfl_bench.pre_aggregations.clipping import Clipping
 from robustfl_bench.pre_aggregations.nnm import Nnm
 from tests import reference
 from tests import reference_field as field
-from tests.rounds import agree, build, make_server, skewed_round
+from tests.rounds import agree, build, make_server, refused, skewed_round
 
 F = 3
 SEEDS = range(6)
@@ -568,8 +568,7 @@ def test_too_few_clients_are_refused_before_the_run():
     ],
 )
 def test_bad_settings_are_refused(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
+    refused(make, message)
 
 
 @pytest.mark.parametrize("rule", [FoolsGold(), FlDetector(Average(), window=2)])

@@ -1,6 +1,5 @@
 """Gossip: against rounds with a server, by its messages one by one, and over graphs from files."""
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,21 +26,11 @@ from robustfl_bench.protocols import topology as graphs
 from robustfl_bench.protocols.state import State
 from robustfl_bench.ring.launch import launch
 from tests.conftest import Bench, contents, run_folders
+from tests.presets import small as federation
+from tests.presets import trained
 from tests.rounds import build, make_server, names
-from tests.test_engine import federation
 
 SMALL = ("num_clients=8", "num_byzantine=2", "rounds=3", "lr=0.5", "protocol=gossip")
-
-
-def trained(f: Federation) -> State:
-    state = initial_state(f)
-    while state.round < f.settings.rounds:
-        state, _ = step(f, state)
-    return state
-
-
-def with_part(f: Federation, **parts: Any) -> Federation:
-    return Federation(f.settings, dataclasses.replace(f.parts, **parts), f.data)
 
 
 # --- graphs --------------------------------------------------------------------------------------------------------
@@ -73,8 +62,8 @@ def test_graphs_have_symmetric_weights_that_sum_to_one_at_every_node(joined: np.
 @pytest.mark.parametrize("attack", ["ipm", "label_flip", "sign_flip"])
 def test_on_the_complete_graph_the_mean_makes_rounds_with_a_server(attack: str) -> None:
     asked = ("num_clients=8", "byzantine_placement=replace", "num_byzantine=2", "rounds=3", f"attack={attack}")
-    here = trained(federation(*asked, "protocol=gossip", "topology=complete"))
-    there = trained(federation(*asked))
+    here, _ = trained(federation(*asked, "protocol=gossip", "topology=complete"))
+    there, _ = trained(federation(*asked))
     torch.testing.assert_close(here.params, there.params, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(here.protocol["nodes"], there.params.expand(6, -1), rtol=1e-4, atol=1e-6)
 
@@ -89,9 +78,9 @@ class OneByOne(Average):
 
 @pytest.mark.parametrize(("weighted", "topology"), [(False, "erdos_renyi"), (True, "two_cliques")])
 def test_mixing_at_all_nodes_at_once_is_a_round_of_the_rule_at_every_node(weighted: bool, topology: str) -> None:
-    f = federation(*SMALL, f"topology={topology}", "attack=ipm", "protocol.byzantine_neighbours=1")
-    together = trained(with_part(f, aggregator=Average(weighted)))
-    torch.testing.assert_close(trained(with_part(f, aggregator=OneByOne(weighted))).params, together.params)
+    asked = (*SMALL, f"topology={topology}", "attack=ipm", "protocol.byzantine_neighbours=1")
+    together, alone = (trained(federation(*asked, aggregator=rule(weighted)))[0] for rule in (Average, OneByOne))
+    torch.testing.assert_close(alone.params, together.params)
     models = together.protocol["nodes"]
     assert float((models - models.mean(dim=0)).abs().max()) > 1e-4
 
@@ -182,8 +171,8 @@ class Seeing(Average):
 def test_every_neighbour_can_get_a_message_of_its_own() -> None:
     views: list[GossipView] = []
     received: list[tuple[Tensor, Tensor]] = []
-    f = federation(*SMALL, "topology=two_cliques", "attack=ipm", "protocol.byzantine_neighbours=1", "rounds=1")
-    trained(with_part(f, attack=Telling(views), aggregator=Seeing(seen=received)))
+    asked = (*SMALL, "topology=two_cliques", "attack=ipm", "protocol.byzantine_neighbours=1", "rounds=1")
+    trained(federation(*asked, attack=Telling(views), aggregator=Seeing(seen=received)))
     (view,) = views
     assert len(view.links) == 8 and view.num_byzantine == 2 and len(received) == 8
     assert view.links.tolist() == [[node % 2, node] for node in range(8)]
@@ -214,8 +203,8 @@ class Watching(Attack):
 @pytest.mark.parametrize("crafting", ["once", "per_neighbourhood"])
 def test_attacks_that_do_not_know_gossip_see_all_nodes_or_those_around_the_receiver(crafting: str) -> None:
     seen: list[Any] = []
-    f = federation(*SMALL, "attack=ipm", f"protocol.crafting={crafting}", "rounds=1")
-    trained(with_part(f, attack=Watching(seen)))
+    f = federation(*SMALL, "attack=ipm", f"protocol.crafting={crafting}", "rounds=1", attack=Watching(seen))
+    trained(f)
     if crafting == "once":
         ((clients, attackers, params, honest),) = seen
         assert clients == list(range(8)) and attackers == 2 and torch.equal(params, f.network.initial)
@@ -268,8 +257,8 @@ def test_links_from_a_file_in_any_order_make_the_same_bytes(tmp_path: Path) -> N
     links = [((i + 1) % 8, i) if i % 3 else (i, (i + 1) % 8) for i in range(8)][::-1]
     links += [(8 + a, i) for i in range(8) for a in range(2)]
     asked = (*SMALL, "attack=ipm", "aggregator=coomed")
-    drawn = trained(federation(*asked))
-    read = trained(federation(*asked, "topology=from_file", written(tmp_path, links)))
+    drawn, _ = trained(federation(*asked))
+    read, _ = trained(federation(*asked, "topology=from_file", written(tmp_path, links)))
     assert torch.equal(drawn.protocol["nodes"], read.protocol["nodes"])
 
 

@@ -14,7 +14,7 @@ from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.protocols.topology import Graph, attached, two_cliques
 from tests import reference_attacks as attacks
 from tests import reference_field as field
-from tests.test_engine import federation
+from tests.presets import small as federation
 from tests.test_gossip import Seeing, trained, with_part
 
 

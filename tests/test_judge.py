@@ -4,7 +4,6 @@ import csv
 import importlib.util
 import io
 import re
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ from scipy import stats
 import robustfl_bench as rb
 from robustfl_bench.aggregators.base import ServerView
 from robustfl_bench.base.errors import BrokenContract
-from robustfl_bench.commands import entry
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.studies import judge, judgement
 from robustfl_bench.tables import sheets
 from robustfl_bench.testing import PROMISES, check_aggregator, example_round
-from tests.conftest import run_folders
+from tests.conftest import Bench, run_folders
 
 ROOT = Path(__file__).resolve().parent.parent
 VERDICT = ROOT / "results" / "judge" / "fedscs"
@@ -132,26 +130,19 @@ def trimmed(matrix, f):
 """
 
 
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["robustfl-bench", "judge", *words])
-    with pytest.raises(SystemExit) as stop:
-        entry.bench()
-    return (int(stop.value.code or 0), *capfd.readouterr())
-
-
 @pytest.mark.slow
 def test_a_function_is_judged_and_its_runs_are_made_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     Path("judged_rule.py").write_text(RULE)
     monkeypatch.setattr(judge, "QUICK", judge.Trial(("iid",), ("none", "ipm"), 2))
     words = ("judged_rule:trimmed", "--quick", "--against", "trmean", "--output", "page.html", "--output", "page.csv")
-    code, out, err = command(monkeypatch, capfd, *words)
-    assert code == 0, err
-    assert "Contract: it keeps all 7 promises" in out and "Against trmean: not told apart in any of 2 cases" in out
-    assert "<table" in Path("page.html").read_text() and " nan" not in out
+    first = bench("judge", *words)
+    assert first.code == 0, first.err
+    assert "Contract: it keeps all 7 promises" in first.out
+    assert "Against trmean: not told apart in any of 2 cases" in first.out
+    assert "<table" in Path("page.html").read_text() and " nan" not in first.out
     lines = csv.DictReader(io.StringIO(Path("page.csv").read_text()))
     rows = {tuple(row.values())[:4]: float(row["test_accuracy"]) for row in lines}
     assert len(rows) == 16
@@ -159,8 +150,8 @@ def test_a_function_is_judged_and_its_runs_are_made_once(
         if rule == "trimmed":
             assert value == pytest.approx(rows["trmean", place[0], place[1], place[2]], abs=0.02)
     made = {name: path.stat().st_mtime_ns for name, path in run_folders(Path("results")).items()}
-    again = command(monkeypatch, capfd, *words)
-    assert again[0] == 0 and again[1].split("Cost")[0] == out.split("Cost")[0]
+    again = bench("judge", *words)
+    assert again.code == 0 and again.out.split("Cost")[0] == first.out.split("Cost")[0]
     assert {name: path.stat().st_mtime_ns for name, path in run_folders(Path("results")).items()} == made
 
 
@@ -178,12 +169,9 @@ def test_a_function_is_judged_and_its_runs_are_made_once(
         (["krum", "--jobs", "x"], "--jobs: must be >= 1, or -1: one for each core; got x"),
     ],
 )
-def test_a_mistake_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, out, err = command(monkeypatch, capfd, *words)
-    assert code == 2 and message in err and len(err.splitlines()) == 1 and not out, err
+def test_a_mistake_is_one_line(bench: Bench, tmp_path: Path, words: list[str], message: str) -> None:
+    outcome = bench("judge", *words)
+    assert outcome.code == 2 and message in outcome.err and len(outcome.err.splitlines()) == 1 and not outcome.out
     assert list(tmp_path.iterdir()) == []
 
 
@@ -209,17 +197,17 @@ class Raises(Aggregator):
     [("matrix", "must return a vector (8,), got shape (25, 8)"), ("Raises", r"KeyError: 'first\nsecond' (HYDRA_FULL")],
 )
 def test_a_rule_that_fails_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], rule: str, message: str
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str, message: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     Path("judged_broken.py").write_text(BROKEN)
-    code, out, err = command(monkeypatch, capfd, f"judged_broken:{rule}", "--quick")
-    last = err.splitlines()[-1]
-    assert code == 1 and last.startswith("error: ") and message in last and "Traceback" not in err and not out, err
+    outcome = bench("judge", f"judged_broken:{rule}", "--quick")
+    last = outcome.err.splitlines()[-1]
+    assert outcome.code == 1 and last.startswith("error: ") and message in last and not outcome.out
+    assert "Traceback" not in outcome.err
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     with pytest.raises((BrokenContract, KeyError)):
-        command(monkeypatch, capfd, f"judged_broken:{rule}", "--quick")
+        bench("judge", f"judged_broken:{rule}", "--quick")
 
 
 # --- the worked example ----------------------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ from torch import nn
 
 from robustfl_bench.augmentations.shift_flip import ShiftFlip
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.fedavg import FedAvg
 from robustfl_bench.models.cnn import Cnn
@@ -21,7 +19,8 @@ from robustfl_bench.models.lstm import Lstm
 from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch, Population, Samples
-from tests.test_engine import experiment
+from tests import presets
+from tests.presets import small, trained
 
 # --- augmentation ----------------------------------------------------------------------------------------------------
 
@@ -113,8 +112,7 @@ def test_augmented_runs_differ_and_are_reproducible():
     base = ("rounds=2", "batch_size=16", "attack=none", "local_update=fedavg", "local_update.epochs=2")
 
     def final(*overrides):
-        federation = Federation(*experiment(*base, *overrides))
-        return list(run(federation, initial_state(federation)))[-1][0].params
+        return trained(small(*base, *overrides))[0].params
 
     plain, each = final(), final("augmentation=shift_flip", "augmentation.per=batch")
     assert not torch.equal(plain, each) and torch.equal(
@@ -224,9 +222,9 @@ def test_dropout_by_the_channel_and_by_the_unit_are_on_in_training_alone(shares)
 def test_dropout_of_a_client_does_not_depend_on_who_else_takes_part():
     network, (x, y) = small_lstm(dropout=0.5), texts(12)
     federation = Federation.__new__(Federation)
-    settings, parts, _ = experiment()
-    federation.network, federation.settings = network, settings
-    federation.parts = replace(parts, local_update=FedAvg(epochs=2))
+    asked = presets.planned()
+    federation.network, federation.settings = network, asked.settings
+    federation.parts = replace(asked.parts, local_update=FedAvg(epochs=2))
     population = Population(x, y, [np.arange(6), np.arange(6, 12)])
 
     def updates(*clients, round=0):

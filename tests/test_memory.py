@@ -2,13 +2,11 @@
 
 import io
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import (
@@ -24,7 +22,8 @@ from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.state import Memory, State
-from tests.test_engine import experiment
+from tests.presets import small as federation
+from tests.presets import trained
 
 SMALL = ("rounds=4", "batch_size=8", "attack=none")
 ATTACKED = ("rounds=4", "batch_size=8", "attack=ipm", "num_byzantine=4", "byzantine_placement=replace")
@@ -75,11 +74,6 @@ class Liar(Attack):
         return shard.x[others], torch.full_like(shard.y[others], 3)
 
 
-def made(*overrides: str, **parts: Any) -> Federation:
-    settings, made, data = experiment(*overrides)
-    return Federation(settings, replace(made, **parts), data)
-
-
 def through_a_file(state: State) -> State:
     """The state as a checkpoint gives it back."""
     file = io.BytesIO()
@@ -89,7 +83,7 @@ def through_a_file(state: State) -> State:
 
 
 def test_a_rule_is_given_what_it_remembered_also_after_a_resume() -> None:
-    f = made(*SMALL, aggregator=Momentum())
+    f = federation(*SMALL, aggregator=Momentum())
     states = [state for state, _ in run(f, initial_state(f))]
     assert [float(state.memory[0].rule["velocity"].norm()) for state in states] == [
         float(state.previous[0].norm()) for state in states if state.previous is not None
@@ -101,7 +95,7 @@ def test_a_rule_is_given_what_it_remembered_also_after_a_resume() -> None:
 
 
 def test_local_updates_remember_and_trials_of_attackers_leave_no_trace() -> None:
-    f = made(*ATTACKED, "participation=0.5", local_update=Counting(), attack=Curious())
+    f = federation(*ATTACKED, "participation=0.5", local_update=Counting(), attack=Curious())
     state, rounds = initial_state(f), []
     for state, _ in run(f, state):  # noqa: B020
         rounds.append({name: kept["times"].clone() for name, kept in state.memory[0].local.items()})
@@ -114,7 +108,7 @@ def test_local_updates_remember_and_trials_of_attackers_leave_no_trace() -> None
 
 @pytest.mark.parametrize("placement", ["replace", "add"])
 def test_losses_are_those_on_the_clients_own_samples_unless_they_lie(placement: str) -> None:
-    f = made(*ATTACKED, f"byzantine_placement={placement}", attack=Liar())
+    f = federation(*ATTACKED, f"byzantine_placement={placement}", attack=Liar())
     params, everyone = f.network.initial, torch.arange(f.settings.total_clients)
     told = f.reported_losses(params, everyone, 1)
     for position, i in enumerate(f.honest_ids):
@@ -135,14 +129,13 @@ def test_losses_are_those_on_the_clients_own_samples_unless_they_lie(placement: 
 
 
 def test_the_attackers_goal_is_measured_where_there_are_attackers() -> None:
-    f = made(*ATTACKED, "eval_every=2", attack=Liar())
-    records = [record for _, record in run(f, initial_state(f)) if record is not None]
-    last_state = list(run(f, initial_state(f)))[-1][0]
+    f = federation(*ATTACKED, "eval_every=2", attack=Liar())
+    last_state, records = trained(f)
     predicted = f.network.logits(last_state.params[0], f.data.test_x).argmax(dim=1)
     expected = (predicted[f.data.test_y != 3] == 3).float().mean().item()
     assert records[-1]["attack_success_rate"] == pytest.approx(expected)
-    alone = made(*SMALL, "num_byzantine=0", attack=Liar())
-    assert all(record is None or "attack_success_rate" not in record for _, record in run(alone, initial_state(alone)))
+    alone = federation(*SMALL, "num_byzantine=0", attack=Liar())
+    assert not any("attack_success_rate" in record for record in trained(alone)[1])
 
 
 class Constant(Attack):
@@ -156,7 +149,7 @@ class Constant(Attack):
 
 
 def test_what_attackers_remember_is_theirs_per_model_and_passed_on_as_it_is() -> None:
-    f = made(*ATTACKED, attack=Constant(), aggregator=Momentum())
+    f = federation(*ATTACKED, attack=Constant(), aggregator=Momentum())
     states = [through_a_file(state) for state, _ in run(f, initial_state(f))]
     assert [float(state.memory[0].attack["began"]) for state in states] == [0.0] * 4
     assert all(set(state.memory[0].rule) == {"velocity"} and not state.memory[0].server for state in states)

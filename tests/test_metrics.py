@@ -15,7 +15,7 @@ from robustfl_bench.engine.metrics import METRICS
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.runs import records
 from robustfl_bench.runs.values import KNOWN, describe
-from tests.test_engine import federation
+from tests.presets import small as federation
 
 RECALL = [f"recall_{i}" for i in range(10)]
 WEIGHTS = ["byzantine_weight", "effective_clients", "byzantine_accepted", "honest_dropped"]

@@ -20,7 +20,7 @@ from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.updates import Updates
 from tests import reference
 from tests import reference_more as slow
-from tests.rounds import agree, build, skewed_round
+from tests.rounds import agree, build, refused, skewed_round
 from tests.test_field_rules import previous, rounds
 
 F = 3
@@ -113,5 +113,4 @@ def test_noise_has_the_given_spread_and_leaves_the_rule_as_it_is():
     ],
 )
 def test_bad_settings_are_one_clear_line(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
+    refused(make, message)

@@ -25,8 +25,8 @@ from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.chunks import chunks
 from robustfl_bench.testing import example_round, example_view
+from tests.presets import small, trained
 from tests.rounds import build, names
-from tests.test_engine import experiment
 
 RULES = [name for name in names("aggregator") if name != "boba_es"]
 NEED_ROWS = {"byzfl", "zeno", "avgrej", "selfrej"}  # rules that test each client's whole model on the server's data
@@ -202,10 +202,9 @@ def wide() -> tuple[Tensor, ServerView]:
 def test_attacks_on_a_file_give_the_same_bytes(attack: str, tmp_path: Path) -> None:
     run = (f"attack={attack}", "num_clients=9", "num_byzantine=2", "byzantine_placement=replace", "rounds=1",
            "aggregator=trmean", "partition=iid", f"results_dir={tmp_path}")  # fmt: skip
-    settings, parts, data = experiment(*run)
-    ends = []
+    asked, ends = small(*run), []
     for kind in (Federation, OnDisk):
-        federation = kind(settings, parts, data)
+        federation = kind(asked.settings, asked.parts, asked.data)
         ends.append(step(federation, initial_state(federation))[0].params)
     assert torch.equal(*ends)
 
@@ -264,15 +263,10 @@ def test_rules_on_updates_in_bfloat16_give_the_same_bytes(name: str) -> None:
      ("attack=gaussian", "aggregator=lasa", "eval_every=3")],
 )  # fmt: skip
 def test_rounds_with_updates_in_bfloat16_give_the_same_bytes(run: tuple[str, ...]) -> None:
-    asked = experiment(*run, "num_clients=19", "num_byzantine=3", "byzantine_placement=replace", "rounds=3",
-                       "partition=dirichlet", "protocol=star", "protocol.bits=16",
-                       "protocol.update_dtype=bfloat16")  # fmt: skip
-    ends = []
-    for kind in (Federation, InBfloat16):
-        state = initial_state(federation := kind(*asked))
-        for _ in range(3):
-            state, _ = step(federation, state)
-        ends.append(state.params)
+    asked = small(*run, "num_clients=19", "num_byzantine=3", "byzantine_placement=replace", "rounds=3",
+                  "partition=dirichlet", "protocol=star", "protocol.bits=16",
+                  "protocol.update_dtype=bfloat16")  # fmt: skip
+    ends = [trained(kind(asked.settings, asked.parts, asked.data))[0].params for kind in (Federation, InBfloat16)]
     assert torch.equal(*ends)
 
 

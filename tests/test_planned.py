@@ -16,14 +16,13 @@ from robustfl_bench.attacks.planned import POOL, Planned
 from robustfl_bench.attacks.scheduled import Scheduled
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose
-from robustfl_bench.engine import loop, rounds
+from robustfl_bench.engine import rounds
 from robustfl_bench.engine.evaluation import Record
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.foresight import Foresight
 from robustfl_bench.engine.under import Under
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.protocols.state import State
 from tests import presets
+from tests.presets import trained
 
 SETTING = ["dataset=digits", "num_clients=10", "num_byzantine=3", "byzantine_placement=replace", "partition=iid",
            "model.hidden=[8]", "lr=0.3", "rounds=6", "eval_every=2", "aggregator=trmean"]  # fmt: skip
@@ -31,11 +30,6 @@ PLACES = {name: place for place, name in enumerate(POOL)}
 
 
 federation = partial(presets.federation, *SETTING, "attack=planned")
-
-
-def trained(f: Federation) -> tuple[State, list[Record]]:
-    course = list(loop.run(f, rounds.initial_state(f)))
-    return course[-1][0], [record for _, record in course if record]
 
 
 def without_notes(records: list[Record]) -> list[Record]:

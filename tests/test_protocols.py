@@ -3,30 +3,26 @@
 import copy
 import heapq
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.aggregators.base import Aggregator
 from robustfl_bench.base.errors import BrokenContract, ConfigError
 from robustfl_bench.config import compose, options
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state, step
-from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.base import Engine, Protocol
 from robustfl_bench.protocols.buffered import Buffered
 from robustfl_bench.protocols.state import Round, State
 from robustfl_bench.testing import check_protocol
 from tests.conftest import Bench
+from tests.presets import Recording, trained
+from tests.presets import small as federation
 from tests.rounds import build
-from tests.test_engine import experiment, federation
 
 SMALL = ("num_clients=12", "num_byzantine=3", "byzantine_placement=replace", "rounds=12", "lr=0.5")
 BUFFERED = (*SMALL, "protocol=buffered", "protocol.buffer=5", "protocol.stragglers=0.3")
@@ -36,12 +32,6 @@ BUFFERED = (*SMALL, "protocol=buffered", "protocol.buffer=5", "protocol.straggle
 def test_every_protocol_keeps_its_promises(name: str) -> None:
     protocol = build("protocol", name) if name != "synchronous" else Protocol()
     check_protocol(protocol, *(["aggregator=rar"] if name == "ring" else []))
-
-
-def records(*overrides: str) -> tuple[State, list[dict[str, float]]]:
-    f = federation(*overrides)
-    states, rows = zip(*run(f, initial_state(f)), strict=True)
-    return states[-1], [row for row in rows if row is not None]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +45,8 @@ def records(*overrides: str) -> tuple[State, list[dict[str, float]]]:
     ids=lambda overrides: overrides[0],
 )
 def test_a_buffer_for_all_clients_makes_synchronous_rounds_to_the_bit(overrides: tuple[str, ...]) -> None:
-    plain, plain_rows = records(*SMALL, *overrides)
-    buffered, rows = records(*SMALL, *overrides, "protocol=buffered", "protocol.buffer=null")
+    plain, plain_rows = trained(federation(*SMALL, *overrides))
+    buffered, rows = trained(federation(*SMALL, *overrides, "protocol=buffered", "protocol.buffer=null"))
     assert torch.equal(plain.params, buffered.params)
     times = [row.pop("simulated_time") for row in rows]
     assert {row.pop("mean_staleness") for row in rows} == {0}
@@ -91,7 +81,7 @@ def event_by_event(f: Federation, protocol: Buffered) -> tuple[Tensor, list[floa
     models, times, staleness = [f.network.initial.double()], [], []
     order = draws("participation", 0).argsort().tolist()
     send(order[: settings.clients_per_round], 0, 0.0)
-    for round in range(settings.rounds):
+    for round in range(f.settings.rounds):
         total, ages = torch.zeros_like(models[0]), []
         for _ in range(protocol.updates_per_round(settings.clients_per_round)):
             now, client, version = heapq.heappop(queue)
@@ -114,17 +104,17 @@ def event_by_event(f: Federation, protocol: Buffered) -> tuple[Tensor, list[floa
 def test_it_is_fedbuff_event_by_event(attackers: str, staleness: str, participation: float) -> None:
     asked = (*BUFFERED, f"protocol.attackers={attackers}", f"protocol.staleness={staleness}", "attack=label_flip")
     f = federation(*asked, f"participation={participation}")
-    states, rows = zip(*run(f, initial_state(f)), strict=True)
+    state, rows = trained(f)
     assert isinstance(f.parts.protocol, Buffered)
     params, times, ages = event_by_event(f, f.parts.protocol)
     assert [row["simulated_time"] for row in rows] == pytest.approx(times)
     assert [row["mean_staleness"] for row in rows] == pytest.approx(ages) and max(ages) > 1
-    torch.testing.assert_close(states[-1].params[0].double(), params, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(state.params[0].double(), params, rtol=1e-4, atol=1e-5)
 
 
 def test_times_do_not_depend_on_rule_or_attack_and_options_change_what_they_say() -> None:
     def times(*overrides: str) -> list[float]:
-        return [row["simulated_time"] for row in records(*BUFFERED, *overrides)[1]]
+        return [row["simulated_time"] for row in trained(federation(*BUFFERED, *overrides))[1]]
 
     usual = times("attack=ipm", "aggregator=coomed")
     assert usual == times("attack=label_flip", "aggregator=geomed") == times("attack=ipm", "protocol.attackers=fresh")
@@ -135,27 +125,13 @@ def test_times_do_not_depend_on_rule_or_attack_and_options_change_what_they_say(
     assert added == times("attack=lie", "byzantine_placement=add", "protocol.stragglers=0")
 
 
-@dataclass(frozen=True)
-class Spy(Aggregator):
-    """The mean; keeps the rows of every round."""
-
-    exempt = MappingProxyType({"memory": "takes notes"})
-
-    seen: Any
-
-    def aggregate(self, updates: Updates, server: object) -> Aggregate:
-        self.seen.append(updates.matrix.clone())
-        return updates.combine(torch.full((updates.n,), 1 / updates.n, dtype=torch.float64))
-
-
 @pytest.mark.parametrize("attackers", ["like_honest", "fresh"])
 def test_a_crafted_update_is_scaled_as_its_staleness_says(attackers: str) -> None:
     """IPM sends the honest mean of the buffer times a constant; stale honest rows are scaled as well."""
-    settings, parts, data = experiment(*BUFFERED, "attack=ipm", f"protocol.attackers={attackers}")
     seen: list[Tensor] = []
-    f = Federation(settings, replace(parts, aggregator=Spy(seen)), data)
+    f = federation(*BUFFERED, "attack=ipm", f"protocol.attackers={attackers}", aggregator=Recording(seen))
     state, factors, ages = initial_state(f), list[float](), list[int]()
-    for _ in range(settings.rounds):
+    for _ in range(f.settings.rounds):
         version = state.protocol.get("version", torch.zeros(12, dtype=torch.int64)).numpy()
         age, (state, happened) = state.round - version, step(f, state)
         (cohort,) = happened.cohorts
@@ -231,8 +207,7 @@ class Keeps(Protocol):
     ],
 )
 def test_a_protocol_that_breaks_its_contract_is_named(protocol: Protocol, words: str) -> None:
-    settings, parts, data = experiment(*SMALL)
-    f = Federation(settings, replace(parts, protocol=protocol), data)
+    f = federation(*SMALL, protocol=protocol)
     with pytest.raises(BrokenContract, match=words):
         step(f, initial_state(f))
 

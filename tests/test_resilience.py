@@ -3,7 +3,6 @@
 import csv
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +22,6 @@ from robustfl_bench.aggregators.mda import Mda
 from robustfl_bench.aggregators.meamed import MeaMed
 from robustfl_bench.aggregators.smea import Smea
 from robustfl_bench.aggregators.trmean import TrMean
-from robustfl_bench.commands import entry
 from robustfl_bench.commands import resilience as command
 from robustfl_bench.config import compose
 from robustfl_bench.interfaces import Aggregator, PreAggregation
@@ -38,6 +36,7 @@ from robustfl_bench.studies.inputs import gaussian, of_round, without_data
 from robustfl_bench.studies.measure import breakdown, resilience
 from robustfl_bench.studies.rule import AttackersFirst, Rule
 from robustfl_bench.studies.search import diameter_of, kappas, search, spread_of, worst_inputs
+from tests.conftest import Bench
 
 KEPT = Path(__file__).parents[1] / "results" / "resilience"
 
@@ -234,23 +233,14 @@ def test_the_crafted_attacks_of_conf_are_tried() -> None:
     assert {"ipm", "lie", "minmax", "minsum", "mimic", "tailored"} <= names and "none" not in names
 
 
-def resilience_command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["robustfl-bench", "resilience", *words])
-    with pytest.raises(SystemExit) as stop:
-        entry.bench()
-    return int(str(stop.value.code or 0))
-
-
 @pytest.mark.usefixtures("short")
-def test_the_command_writes_a_table_and_a_heat_map(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_table_and_a_heat_map(bench: Bench, tmp_path: Path) -> None:
     words = ["aggregator=average,krum", "num_byzantine=1,3", "num_clients=7", "--dimensions=3", "--steps=2"]
     plot = tmp_path / "map.png"
     table = tmp_path / "kept" / "table.csv"
-    assert resilience_command(monkeypatch, *words, f"--output={table}", f"--output={plot}") == 0
-    printed = capsys.readouterr().out
-    assert "Resilience: n = 7; normal, d = 3" in printed and " inf " in printed
+    outcome = bench("resilience", *words, f"--output={table}", f"--output={plot}")
+    assert outcome.code == 0, outcome.err
+    assert "Resilience: n = 7; normal, d = 3" in outcome.out and " inf " in outcome.out
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert [(row["aggregator"], row["f"]) for row in rows] == [(a, f) for a in ("average", "krum") for f in "13"]
     assert rows[0]["kappa"] == "inf" and 0 < float(rows[2]["kappa"]) <= float(rows[2]["proven"])
@@ -259,13 +249,11 @@ def test_the_command_writes_a_table_and_a_heat_map(
 
 
 @pytest.mark.usefixtures("short")
-def test_a_table_that_cannot_be_written_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_that_cannot_be_written_is_one_line(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     words = ["num_byzantine=1", "num_clients=7", "--dimensions=3", "--steps=2", f"--output={tmp_path}/file/table.csv"]
-    assert resilience_command(monkeypatch, *words) == 2
-    assert capsys.readouterr().err == f"error: cannot write {tmp_path}/file/table.csv: File exists\n"
+    outcome = bench("resilience", *words)
+    assert (outcome.code, outcome.err) == (2, f"error: cannot write {tmp_path}/file/table.csv: File exists\n")
 
 
 @pytest.mark.parametrize(
@@ -284,12 +272,10 @@ def test_a_table_that_cannot_be_written_is_one_line(
         ([f"--dimensions={10**15}"], "the memory does not suffice; lower --dimensions or num_clients: "),
     ],
 )
-def test_mistakes_are_one_line(
-    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert resilience_command(monkeypatch, *words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ") and message in line
+def test_mistakes_are_one_line(bench: Bench, words: list[str], message: str) -> None:
+    outcome = bench("resilience", *words)
+    (line,) = outcome.err.splitlines()
+    assert outcome.code == 2 and line.startswith("error: ") and message in line
 
 
 def test_no_number_that_is_kept_exceeds_a_bound() -> None:

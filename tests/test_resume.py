@@ -3,7 +3,6 @@
 import random
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,7 @@ from robustfl_bench.experiment.plan import plan
 from robustfl_bench.protocols.state import State
 from robustfl_bench.store.folders import RunFolder
 from tests.conftest import Bench, contents, run_folders, state_of
-from tests.processes import die_after_checkpoint, start
+from tests.processes import die_after_checkpoint, lines_of_metrics, start, wait_for
 
 RUN = (
     "rounds=200",
@@ -114,12 +113,8 @@ def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path,
 def test_sigterm_leaves_a_checkpoint_to_go_on_from(bench: Bench, tmp_path: Path) -> None:
     long = (*RUN[1:-1], "rounds=100000", "checkpoint_seconds=1000")
     process = start(tmp_path, *long)
-    while process.poll() is None:
-        found = list((tmp_path / "results").glob("runs/*/metrics.csv"))
-        if found and found[0].read_text().count("\n") > 5:
-            process.send_signal(signal.SIGTERM)
-            break
-        time.sleep(0.01)
+    wait_for(lambda: lines_of_metrics(tmp_path / "results") > 5, process)
+    process.send_signal(signal.SIGTERM)
     process.communicate()
     assert process.returncode == 143
     ((_, folder),) = run_folders(tmp_path / "results").items()

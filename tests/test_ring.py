@@ -18,7 +18,6 @@ from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.aggregators.rlr import Rlr
 from robustfl_bench.aggregators.signsgd import SignSgd
 from robustfl_bench.config import compose, request
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
@@ -38,8 +37,8 @@ from robustfl_bench.tables.compare import compare
 from robustfl_bench.tables.described import tables
 from tests import processes
 from tests.conftest import Bench, contents, run_folders
+from tests.presets import federation
 from tests.reference_ring import bits_by_ring, by_ring
-from tests.test_engine import experiment
 
 pytestmark = pytest.mark.slow
 
@@ -196,14 +195,10 @@ def test_processes_and_simulation_end_with_the_same_bits(bench: Bench, tmp_path:
 
 def _lose_a_client(folder: Path, how: signal.Signals, *arguments: str) -> tuple[float, int, str]:
     """Start a ring, take away client 1 some rounds later: seconds until all have ended, exit code, standard error."""
-    rows = sum(path.read_text().count("\n") for path in folder.glob("results/runs/*/metrics.csv"))
+    before = processes.lines_of_metrics(folder / "results")
     command = processes.start(folder, *arguments, module="robustfl_bench.commands.ring")
     pids = [int(line.rsplit(" ", 1)[1]) for line in command.lines(3)]
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and command.poll() is None:
-        if sum(path.read_text().count("\n") for path in folder.glob("results/runs/*/metrics.csv")) > rows + 4:
-            break
-        time.sleep(0.002)
+    processes.wait_for(lambda: processes.lines_of_metrics(folder / "results") > before + 4, command)
     os.kill(pids[1], how)
     began = time.monotonic()
     _, errors = command.communicate(timeout=120)
@@ -272,7 +267,7 @@ class Heavy(Link):
 
 
 def test_bytes_are_counted_beyond_two_gigabytes() -> None:
-    f = Federation(*experiment(*SMALL, "num_clients=1", "num_byzantine=0", "rounds=1", "aggregator=rar"))
+    f = federation(*SMALL, "num_clients=1", "num_byzantine=0", "rounds=1", "aggregator=rar")
     step = RingStep(Heavy(0, 1, 1.0), f)
     step(f, initial_state(f))
     assert step.payload == [3 << 30]

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from robustfl_bench.ring.link import INTERFACE
 from tests.conftest import Bench, contents
-from tests.processes import Command, start
+from tests.processes import Command, lines_of_metrics, start, wait_for
 
 RUN = ("partition=iid", "model.hidden=[16]", "batch_size=16", "attack=none", "protocol=ring", "device=cpu",
        "num_clients=2", "aggregator=brace", "aggregator.threshold=1", "lr=0.01")  # fmt: skip
@@ -76,11 +75,7 @@ def test_a_ring_across_hosts_survives_one_of_them(
     ring: Callable[..., list[Command]], bench: Bench, tmp_path: Path
 ) -> None:
     first, second = ring("rounds=60")
-    deadline = time.monotonic() + 60
-    while first.poll() is None and time.monotonic() < deadline:
-        if any(path.read_text().count("\n") > 5 for path in tmp_path.glob("host_0/results/runs/*/metrics.csv")):
-            break
-        time.sleep(0.002)
+    wait_for(lambda: lines_of_metrics(tmp_path / "host_0" / "results") > 5, first)
     second.send_signal(signal.SIGKILL)
     _, told = first.communicate(120)
     assert first.poll() == 1 and "client 1 has gone; the same command goes on" in told

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Bench, contents
-from tests.processes import start
-from tests.sweeps import CELLS, TWELVE, is_training, undisturbed, wait_for
+from tests.processes import start, wait_for
+from tests.sweeps import CELLS, TWELVE, is_training, undisturbed
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import request
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Rounds, initial_state
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.spread.context import SpreadRounds
@@ -23,7 +21,7 @@ from robustfl_bench.spread.run import check
 from robustfl_bench.spread.share import Share
 from tests import processes
 from tests.conftest import Bench, contents, run_folders
-from tests.test_engine import experiment
+from tests.presets import small
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +42,7 @@ def test_a_killed_process_is_named_and_the_run_goes_on_to_the_same_bytes(bench: 
     whole = started(tmp_path, "rounds=30", "results_dir=whole")
     killed = started(tmp_path, "rounds=30", "results_dir=killed")
     pid = int(next(line for line in killed.lines(2) if line.startswith("process 1 of 3")).rpartition(" ")[2])
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not _rounds(tmp_path / "killed") & {*range(5, 25)}:
-        time.sleep(0.005)
+    processes.wait_for(lambda: _rounds(tmp_path / "killed") & {*range(5, 25)}, killed)
     os.kill(pid, signal.SIGKILL)
     told = killed.communicate(120)[1].splitlines()[-1]
     assert killed.returncode == 1
@@ -98,8 +94,7 @@ class Alone:
 
 
 def test_attackers_train_from_the_model_that_they_received_and_no_other() -> None:
-    asked = experiment("attack=sign_flip", "byzantine_placement=replace", "num_byzantine=2", "partition=iid")
-    federation = Federation(*asked)
+    federation = small("attack=sign_flip", "byzantine_placement=replace", "num_byzantine=2", "partition=iid")
     state = initial_state(federation)
     rounds = SpreadRounds(federation, Share(cast("Any", Alone()), federation.network.dim))
     context = rounds.context(state, rounds.cohorts(state))

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from robustfl_bench.sweeps import progress
 from robustfl_bench.sweeps.cells import Sweep
 from robustfl_bench.sweeps.take import take
 from tests.conftest import Bench, contents, run_cli, run_folders
-from tests.processes import Command, start
+from tests.processes import Command, start, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -51,14 +51,6 @@ def owners(folder: Path) -> dict[int, Path]:
         if owner is not None:
             found[owner.pid] = path.parent
     return found
-
-
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def temporaries(folder: Path) -> list[str]:
@@ -98,14 +90,14 @@ def test_killed_workers_cost_a_resume_each_and_change_no_byte(bench: Bench, tmp_
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_leave_checkpoints_and_end_with_their_parent(tmp_path: Path, number: signal.Signals) -> None:
     process = start(tmp_path, "-m", *LONG, "rounds=100000", "checkpoint_seconds=1000", *TWO_WORKERS)
-    until(lambda: len(owners(tmp_path / "results")) == 2)
+    wait_for(lambda: len(owners(tmp_path / "results")) == 2)
     workers = owners(tmp_path / "results")
-    until(lambda: all(rounds_of(folder) > 5 for folder in workers.values()))
+    wait_for(lambda: all(rounds_of(folder) > 5 for folder in workers.values()))
     process.send_signal(number)
     process.communicate()
-    until(lambda: not owners(tmp_path / "results"))
+    wait_for(lambda: not owners(tmp_path / "results"))
     assert all((folder / "checkpoint.pt").exists() for folder in workers.values())
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
 # --- several processes started with the same command ------------------------------------------------------------------
@@ -118,7 +110,7 @@ SHARED = ("-m", *LONG, "rounds=40", "aggregator=coomed")
 def running(tmp_path: Path) -> Iterator[Command]:
     """A sweep of one run, which has begun and is held in its fifth round."""
     process = start(tmp_path, *SHARED, first=stop_at_fifth_row)
-    until(lambda: any(rounds_of(folder) == 4 for folder in run_folders(tmp_path / "results").values()))
+    wait_for(lambda: any(rounds_of(folder) == 4 for folder in run_folders(tmp_path / "results").values()))
     yield process
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -184,11 +176,11 @@ def test_hosts_whose_locks_do_not_reach_each_other_make_every_round_once(bench: 
             return start(tmp_path, *sweep, f"results_dir={tmp_path / name}", first=partial(other_host, name))
 
         first = begin("a")
-        until(lambda: owners(shared))
+        wait_for(lambda: owners(shared))
         (killed,) = owners(shared)
         os.kill(killed, signal.SIGSTOP)  # it holds its run until the other host has come
         second = begin("b")
-        until(lambda: set(owners(shared)) - {killed})
+        wait_for(lambda: set(owners(shared)) - {killed})
         os.kill(killed, signal.SIGKILL)
         first.communicate()
         _, err = second.communicate()

@@ -1,9 +1,6 @@
 """Uploads in bfloat16: who rounds what, and that it is a run of its own."""
 
 import math
-from dataclasses import dataclass, field
-from dataclasses import replace as with_parts
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,45 +8,26 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.config import compose, request
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.in_bfloat16 import InBfloat16
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.experiment import memory
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
+from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.network import flat
 from robustfl_bench.numerics import in_bfloat16
-from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.protocols.star import Star
 from tests.conftest import Bench
-from tests.test_engine import experiment
+from tests.presets import Recording, small, trained
 
 BASE = ("rounds=3", "batch_size=8", "attack=lie", "num_byzantine=4", "protocol=star")
 BFLOAT16 = ("protocol.bits=16", "protocol.update_dtype=bfloat16")
 
 
-@dataclass(frozen=True)
-class Recording(Aggregator):
-    """The mean, which keeps what it was given."""
-
-    exempt = MappingProxyType({"memory": "takes notes"})
-
-    given: list[Tensor] = field(default_factory=list)
-
-    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        self.given.append(updates.matrix.clone())
-        return Aggregate(updates.mean)
-
-
 def received(*overrides: str) -> tuple[list[Tensor], Tensor, float]:
     """The updates (n, d) of each round as the rule sees them, the last model (d,), and the bits of a round."""
-    settings, parts, data = experiment(*BASE, *overrides)
     rule = Recording()
-    federation = Federation(settings, with_parts(parts, aggregator=rule), data)
-    *_, (state, record) = run(federation, initial_state(federation))
-    assert record is not None
-    return rule.given, state.params[0], float(record["bits_total"])
+    state, records = trained(small(*BASE, *overrides, aggregator=rule))
+    return rule.given, state.params[0], float(records[-1]["bits_total"])
 
 
 def test_all_uploads_are_rounded_also_those_of_attackers() -> None:

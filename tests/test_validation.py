@@ -12,7 +12,6 @@ import torch
 import yaml
 
 from robustfl_bench.config import compose, request
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.runs import archive, records
@@ -21,9 +20,10 @@ from robustfl_bench.tables.pivot import pivot
 from robustfl_bench.tables.sheets import FORMATS
 from robustfl_bench.tables.tune import tuned
 from tests.conftest import Bench, contents, run_cli, run_folders
+from tests.presets import federation as clustered
+from tests.presets import small as federation
 from tests.processes import start
-from tests.test_clustering import federation as clustered
-from tests.test_engine import experiment, federation
+from tests.test_feature_skew import DATA
 from tests.test_results import make_run
 
 NATURAL = ("dataset=linear_mixture", "model=linear_regression", "partition=natural", "byzantine_placement=replace",
@@ -35,9 +35,8 @@ def test_without_a_share_nothing_changes(bench: Bench, tmp_path: Path) -> None:
     assert compose.resolve(["validation_share=null"]).run_id == compose.resolve([]).run_id
     assert compose.resolve(["validation_share=0.1"]).run_id != compose.resolve([]).run_id
     assert "validation_share" not in compose.resolve([]).identity
-    settings, parts, data = experiment()
-    f = Federation(settings, parts, data)
-    assert f.data is data and f.held_out is None
+    f = federation(data=DATA)
+    assert f.data is DATA and f.held_out is None
     assert bench(*SMALL).code == bench(*SMALL, "validation_share=null", "results_dir=without").code == 0
     assert contents(tmp_path / "results") == contents(tmp_path / "without")
     (folder,) = run_folders(tmp_path / "results").values()
@@ -62,15 +61,14 @@ def test_the_same_samples_of_every_class_are_held_out_whatever_the_rule_and_the_
 
 
 def test_neither_clients_nor_server_see_what_is_held_out() -> None:
-    settings, parts, data = experiment("validation_share=0.3", "aggregator=boba")
-    marked = torch.arange(len(data.train_y), dtype=torch.float32)[:, None, None, None].expand_as(data.train_x)
-    f = Federation(settings, parts, replace(data, train_x=marked.clone()))
+    marked = torch.arange(len(DATA.train_y), dtype=torch.float32)[:, None, None, None].expand_as(DATA.train_x)
+    f = federation("validation_share=0.3", "aggregator=boba", data=replace(DATA, train_x=marked.clone()))
     assert f.held_out is not None
     held = set(f.held_out.train_x[:, 0, 0, 0].tolist())
     for population in (f.honest, f.server):
         assert not held & set(population.x[:, 0, 0, 0].tolist())
     dealt = np.concatenate(f.shards)
-    assert len(dealt) + len(held) == len(data.train_y)
+    assert len(dealt) + len(held) == len(DATA.train_y)
 
 
 def test_every_owner_keeps_samples_and_numbers_are_validated_by_their_loss(bench: Bench, tmp_path: Path) -> None:
@@ -96,9 +94,10 @@ def test_a_share_that_makes_no_sense_is_refused(bench: Bench, share: str, phrase
 
 
 def test_a_cluster_without_validation_samples_is_refused() -> None:
-    plain, f = (clustered(*NATURAL, share) for share in ("validation_share=null", "validation_share=0.3"))
-    assert plain.data.clusters is not None
-    f = Federation(f.settings, f.parts, replace(plain.data, clusters=torch.zeros_like(plain.data.clusters)))
+    data = clustered(*NATURAL, "validation_share=null").data
+    assert data.clusters is not None
+    one = replace(data, clusters=torch.zeros_like(data.clusters))
+    f = clustered(*NATURAL, "validation_share=0.3", data=one)
     with pytest.raises(ConfigError, match="holds out no sample of a cluster; take a larger share"):
         _ = f.validation_parts
 

@@ -19,7 +19,7 @@ from robustfl_bench.attacks.held import Held
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.attacks.worst import NOTHING, Worst
 from robustfl_bench.config import compose
-from robustfl_bench.engine import loop, rounds
+from robustfl_bench.engine import rounds
 from robustfl_bench.engine.foresight import Foresight
 from robustfl_bench.interfaces import AttackView, ConfigError, Crafted
 from robustfl_bench.network.samples import Population
@@ -41,8 +41,7 @@ federation = partial(presets.federation, *SMALL)
 
 
 def records(*overrides: str) -> list[dict[str, float]]:
-    made = federation(*overrides)
-    return [row for _, row in loop.run(made, rounds.initial_state(made)) if row is not None]
+    return presets.trained(federation(*overrides))[1]
 
 
 @pytest.mark.parametrize("kind", HARMS)

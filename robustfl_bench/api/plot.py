@@ -76,7 +76,7 @@ def heat(
     _check(runs)
     chosen = plots.select(runs, rows, "", _listed(where), columns)
     described = describe(value, runs)
-    points = plots.curves_of_values(chosen.assign(x=chosen[columns].map(text)), described, runs, "minmax")
+    points = plots.curves_of_values(chosen, described, runs, "minmax")
     (panel,) = plots.matrices(points, described, columns)
     axis = _axes(ax)
     heat_maps.draw_on(axis, panel, plots.scale_of(points, described), columns, rows)

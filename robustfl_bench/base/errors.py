@@ -65,11 +65,11 @@ def writable(path: str | Path) -> Iterator[None]:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def similar(word: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The known words that begin with ``word`` or, if there are none, those that are spelt like it; case is ignored."""
+def similar(word: str, known: Iterable[str]) -> list[str]:
+    """At most three known words that begin with ``word`` or, if there are none, are spelt like it; case is ignored."""
     by_case = {name.casefold(): name for name in sorted(known)}
     longer = [folded for folded in by_case if word and folded.startswith(word.casefold())]
-    return [by_case[folded] for folded in longer[:most] or difflib.get_close_matches(word.casefold(), by_case, n=most)]
+    return [by_case[folded] for folded in longer[:3] or difflib.get_close_matches(word.casefold(), by_case)]
 
 
 def near(word: str, known: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple, get_args
 
@@ -34,22 +33,12 @@ _OF_THE_CALL = (*stored.FORMS, "allow", "origin")
 
 
 @dataclass(frozen=True)
-class Resolved:
+class Resolved(identity.Identified):
     """A run: its ``overrides``, its whole ``config``, and the chosen option of each group."""
 
     overrides: tuple[str, ...]
     config: Mapping[str, Any]
     choices: Mapping[str, str]
-
-    @cached_property
-    def identity(self) -> dict[str, Any]:
-        """What defines the run; see ``identity.of``."""
-        return identity.of(self.config)
-
-    @cached_property
-    def run_id(self) -> str:
-        """The hash of the identity."""
-        return identity.digest(self.identity)
 
 
 def resolve(

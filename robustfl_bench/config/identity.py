@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from robustfl_bench.base import public
@@ -51,6 +52,22 @@ def defining(config: Mapping[str, Any]) -> dict[str, Any]:
 def run_id(config: Mapping[str, Any]) -> str:
     """The id of the run with this config."""
     return digest(of(config))
+
+
+class Identified:
+    """A run with its resolved ``config``."""
+
+    config: Mapping[str, Any]
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What defines the run; see ``of``."""
+        return of(self.config)
+
+    @cached_property
+    def run_id(self) -> str:
+        """The hash of the identity."""
+        return digest(self.identity)
 
 
 def reference(config: Mapping[str, Any]) -> dict[str, Any]:

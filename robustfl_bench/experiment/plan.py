@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from robustfl_bench.attacks.base import Attack
 from robustfl_bench.base import public
@@ -19,42 +19,12 @@ from robustfl_bench.pre_aggregations.base import PreAggregation
 from robustfl_bench.protocols.base import Setup
 
 
-class Asked(Protocol):
-    """A requested run, to compare with stored results: its scalars, the config that its folder keeps, its data and
-    id."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def config(self) -> Mapping[str, Any]: ...
-
-    @property
-    def identity(self) -> Mapping[str, Any]: ...
-
-    @property
-    def dataset(self) -> Dataset: ...
-
-    @property
-    def run_id(self) -> str: ...
-
-
 @dataclass(frozen=True)
-class Outline:
+class Outline(identity.Identified):
     """A run before its parts are built, which imports torch: enough to find its stored result."""
 
     settings: Settings
     config: Mapping[str, Any]
-
-    @cached_property
-    def identity(self) -> dict[str, Any]:
-        """The part of the config that the id of the run is the hash of."""
-        return identity.of(self.config)
-
-    @cached_property
-    def run_id(self) -> str:
-        """The hash of everything that defines the experiment."""
-        return identity.digest(self.identity)
 
     @property
     def dataset(self) -> Dataset:
@@ -69,7 +39,7 @@ def _dataset(content: str) -> Dataset:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(identity.Identified):
     """A checked configuration: its scalars, its parts, and the resolved ``config`` that a run folder keeps."""
 
     settings: Settings
@@ -82,19 +52,13 @@ class Plan:
         return self.parts.dataset
 
     @cached_property
-    def identity(self) -> dict[str, Any]:
-        """The part of the config that the id of the run is the hash of."""
-        return identity.of(self.config)
-
-    @cached_property
-    def run_id(self) -> str:
-        """The hash of everything that defines the experiment."""
-        return identity.digest(self.identity)
-
-    @cached_property
     def reference_id(self) -> str:
         """The id of the run that recalls are compared with."""
         return identity.run_id(identity.reference(self.config))
+
+
+Asked = Outline | Plan
+"""A requested run, to compare with stored results."""
 
 
 class InfeasibleError(ConfigError):

@@ -83,7 +83,6 @@ def sweep(
     """
     described = describe(value, runs)
     chosen = select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
-    chosen = chosen.assign(x=chosen[x].map(text))
     points = curves_of_values(chosen, described, runs, band)
     gone = _cautions(runs, lines, panels, conditions)
     return _drawn(points, chosen, [described], x, lines, band, gone, frame)
@@ -235,7 +234,6 @@ def matrix(
     """
     described = describe(value, runs)
     chosen = select(runs, rows, panels, conditions, columns)
-    chosen = chosen.assign(x=chosen[columns].map(text))
     points = curves_of_values(chosen, described, runs, "minmax")
     heading = over_seeds(chosen) + _cautions(runs, rows, columns, conditions)
     return draw_matrix(points, described, rows, columns, heading, frame)
@@ -426,12 +424,13 @@ def titled(value: Value) -> str:
     return f"{value.title} {value.heading}".strip()
 
 
-def select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], *x: str) -> pd.DataFrame:
-    """The finished runs, comparable but for the setting ``x``, with their ``line`` and ``panel`` labels."""
-    axes = _keys(lines, panels, *x)
+def select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], x: str = "") -> pd.DataFrame:
+    """The finished runs, comparable but for the setting ``x``, with their ``line``, ``panel`` and ``x`` labels."""
+    axes = _keys(lines, panels, x)
     chosen = _finished(runs, conditions, *axes)
     require_comparable(chosen, axes)
-    return chosen.assign(line=_joined(chosen, lines), panel=_labels(chosen, panels))
+    labels = {"x": chosen[x].map(text)} if x else {}
+    return chosen.assign(line=_joined(chosen, lines), panel=_labels(chosen, panels), **labels)
 
 
 def _keys(*axes: str) -> list[str]:

@@ -89,9 +89,7 @@ def paired(first: Mapping[str, float], second: Mapping[str, float]) -> Interval 
     return interval([first[seed] - second[seed] for seed in first if seed in second])
 
 
-def two_samples(
-    first: tuple[float, float, int], second: tuple[float, float, int], level: float = LEVEL
-) -> Interval | None:
+def two_samples(first: tuple[float, float, int], second: tuple[float, float, int]) -> Interval | None:
     """Welch's interval of the difference of two means, each given as mean, sample sd and number of values.
 
     None unless both have at least two values.
@@ -102,7 +100,7 @@ def two_samples(
     own, others = sd**2 / n, other_sd**2 / m
     error = math.sqrt(own + others)
     freedom = error**4 / (own**2 / (n - 1) + others**2 / (m - 1)) if error else n + m - 2
-    return _around(mean - other, error, freedom, min(n, m), level)
+    return _around(mean - other, error, freedom, min(n, m), LEVEL)
 
 
 def indistinguishable(numbers: Mapping[str, Mapping[str, float]], better: int) -> set[str]:

@@ -138,7 +138,7 @@ class Joblib(Workers):
 
 
 class Slurm(TakersLauncher):
-    """Jobs of a Slurm cluster take the cells; the options are those of ``sweep.slurm.Jobs``."""
+    """Jobs of a Slurm cluster take the cells; the options are those of ``sweeps.slurm.Jobs``."""
 
     __module__ = PACKAGE
 
@@ -153,7 +153,7 @@ class Slurm(TakersLauncher):
 
 
 class Ray(TakersLauncher):
-    """Tasks of a Ray cluster take the cells; the options are those of ``sweep.ray.Tasks``."""
+    """Tasks of a Ray cluster take the cells; the options are those of ``sweeps.ray.Tasks``."""
 
     __module__ = PACKAGE
 

@@ -9,11 +9,10 @@ from scripts.checks.facts.fact import RESULTS, Fact
 from scripts.checks.facts.kept import agreeing, before, diverged_in, extremes, percent, runs
 
 
-def cells_of_boba(attack: str, *rules: str, column: str = "final_accuracy") -> list[float]:
+def cells_of_boba(attack: str, *rules: str) -> list[float]:
     """The accuracies of rules under an attack in BOBA's Tables 1 and 2 on MNIST, in percent."""
-    return percent(
-        "boba/runs.csv", *(f"aggregator == '{rule}' and attack == '{attack}'" for rule in rules), column=column
-    )
+    cells = (f"aggregator == '{rule}' and attack == '{attack}'" for rule in rules)
+    return percent("boba/runs.csv", *cells, column="final_accuracy")
 
 
 def ablation(condition: str) -> list[float]:

@@ -17,12 +17,6 @@ def brace(value: str = "final_accuracy") -> pd.DataFrame:
     return 1 - means if value.endswith("accuracy") else means
 
 
-def seeds_of_brace() -> list[int]:
-    """The fewest and the most seeds of a cell of BRACE's Table 2(a)."""
-    counts = pd.concat([runs("brace/runs.csv"), runs("brace/seeds.csv")]).groupby(["aggregator", "attack"]).size()
-    return [int(counts.min()), int(counts.max())]
-
-
 def brace_harm() -> list[float]:
     """The least and the largest error of BRACE, that without attack, and by how much it grows under noise, and under
     the Krum attack, the backdoor and Trim at least and at most."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pandas as pd
 
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import ends, runs
+from scripts.checks.facts.kept import ends, interval, runs
 
 METHODS = {"median": "coomed", "trimmed mean": "beta_trmean", "IFCA": "average", "Three-Stage": "three_stage"}
 
@@ -62,15 +62,6 @@ def more_clusters(distance: Callable[[str, int, int], float]) -> list[int]:
     return [sum(steps), len(steps)]
 
 
-def farther(first: pd.Series, second: pd.Series) -> list[float]:
-    """By how much the first distances are larger than the second over shared seeds, with the ends of the interval."""
-    from robustfl_bench.runs.statistics import paired
-
-    between = paired(dict(first), dict(second))
-    assert between is not None
-    return [between.mean, between.low, between.high]
-
-
 def ifca_behind(distance: Callable[[str, int, int], float]) -> list[float]:
     """By how much IFCA is farther than Algorithm 1 with either rule, at least and at most of the figure's cells."""
     cells = {(d, k) for d in (20, 50, 100, 200, 500) for k in (5, 10)} | {(500, k) for k in (2, 5, 10, 15)}
@@ -82,7 +73,7 @@ def ifca_behind(distance: Callable[[str, int, int], float]) -> list[float]:
 def restarts_gain(*methods: str) -> list[float]:
     """By how much Three-Stage with 200 restarts of k-means is nearer than methods at d = 500 with 5 clusters."""
     nearer = distances("Three-Stage", 500, 5, restarts=200)
-    return [farther(distances(method, 500, 5), nearer)[0] for method in methods]
+    return [interval(distances(method, 500, 5), nearer)[0] for method in methods]
 
 
 def minutes_of_trials() -> list[float]:
@@ -133,7 +124,7 @@ FACTS = (
     ),
     Fact(
         "Attackers cost IFCA with the average {:.2f} at d = 500 (95% interval {:.2f} to {:.2f}).",
-        lambda: farther(distances("IFCA", 500, 5), distances("IFCA", 500, 5, attackers=False)),
+        lambda: interval(distances("IFCA", 500, 5), distances("IFCA", 500, 5, attackers=False)),
     ),
     *(
         Fact(

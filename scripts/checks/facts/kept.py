@@ -150,6 +150,7 @@ CHANCE = 0.1  # of ten classes
 
 
 def interval(first: "pd.Series[float]", second: "pd.Series[float]") -> list[float]:
+    """By how much the first numbers are larger than the second over shared seeds, with the ends of the interval."""
     from robustfl_bench.runs.statistics import paired
 
     between = paired(dict(first), dict(second))
