@@ -15,7 +15,8 @@ from robustfl_bench.protocols.topology import Graph, attached, two_cliques
 from tests import reference_attacks as attacks
 from tests import reference_field as field
 from tests.presets import small as federation
-from tests.test_gossip import Seeing, trained, with_part
+from tests.presets import trained
+from tests.test_gossip import Seeing
 
 
 def node(seed):
@@ -109,13 +110,13 @@ def test_spectral_heterogeneity_moves_nodes_along_the_fiedler_vector():
 
 @pytest.mark.parametrize("local_update", ["fedsgd", "momentum"])
 def test_lie_per_neighbourhood_is_the_mean_minus_z_deviations_of_the_receiver_and_its_honest_neighbours(local_update):
+    seen = []
     f = federation(
         "protocol=gossip", "topology=two_cliques", "protocol.byzantine_neighbours=1", "attack=lie", "attack.z=2",
         "protocol.crafting=per_neighbourhood", "num_clients=8", "num_byzantine=2", "rounds=1",
-        f"local_update={local_update}",
+        f"local_update={local_update}", aggregator=Seeing(seen=seen),
     )  # fmt: skip
-    seen = []
-    trained(with_part(f, aggregator=Seeing(seen=seen)))
+    trained(f)
     assert sorted(len(rows) for rows, _ in seen) == [5] * 6 + [6] * 2  # the bridge has two ends
     for matrix, _ in seen:
         rows = matrix.double().numpy()
