@@ -12,8 +12,9 @@ from robustfl_bench.tables.table import POINTS, SPREADS, Cell, Column, Key, Tabl
 
 _FEWEST = 3  # rows that a rank correlation needs
 _LARGEST = 5  # gaps that are listed
-CHANCE = "the paper prints chance"
 _CONDITIONS = 5  # columns that mean ranks need
+CHANCE = "the paper prints chance"
+"""Where a model that diverged is inside, in words."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def report(table: Table) -> list[str]:
     states = sorted(table.lacking.items(), key=lambda item: (-item[1], item[0]))
     lacking = ", ".join(f"{count} {state}" for state, count in states)
     compared = f"{len(judged)} of {total} cells are compared{f' ({lacking})' if lacking else ''}"
-    within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}{_learned_nothing(judged)}"
+    within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}{_learned_nothing(table)}"
     lines = [f"agreement: {compared if table.order_only else f'{within}; {compared}'}"]
     lines += [
         f"stand-ins, counted apart: {_inside(table.judged_as(words))} ({words})" for words in table.kinds if words
@@ -121,11 +122,10 @@ def report(table: Table) -> list[str]:
     return lines + ([f"largest gaps: {'; '.join(largest)}"] if largest else [])
 
 
-def _learned_nothing(judged: Mapping[Key, Cell]) -> str:
+def _learned_nothing(table: Table) -> str:
     """How many of the cells that are inside have no number."""
-    if not any(cell.diverged for cell in judged.values()):
-        return ""
-    return f", or diverged where {CHANCE} ({sum(cell.diverged and bool(cell.inside) for cell in judged.values())})"
+    inside = [bool(cell.inside) for cell in table.diverged.values() if not cell.stand_in]
+    return f", or diverged where {CHANCE} ({sum(inside)})" if inside else ""
 
 
 def _inside(judged: Mapping[Key, Cell]) -> str:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _DIVERGED = (
     f"a model that diverged has no number: it is measured, inside where {agreement.CHANCE}, and outside elsewhere"
 )
-_TABLES = (
-    "inside: as near to the published number as below each table; seeds: measured, of those that the paper has",
+_INSIDE = "inside: as near to the published number as below each table; seeds: measured, of those that the paper has"
+_STAND_IN = (
     "stand-in: measured with other settings than the paper's, counted apart; order only: measured on other data or at "
-    "another scale as a whole, so that only the order of the methods is compared",
+    "another scale as a whole, so that only the order of the methods is compared"
 )
 _OVERVIEW = (
     "stand-ins: measured with other batches, sizes, data or precision than printed, and nowhere counted as measured or "
@@ -61,13 +61,13 @@ def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[s
 def page(paper: MeasuredPaper) -> list[Sheet]:
     """The page of a paper: its tables, the verdicts on its claims and what would decide them, the cells outside with
     their reasons, and the measured columns. Tables without published numbers are shown in full."""
-    diverged = any(cell.diverged for table in paper.compared for cell in table.judged.values())
+    diverged = [_DIVERGED] if any(table.diverged for table in paper.compared) else []
     sheets = [
         Sheet(
             above=[f"{paper.title}: tables, measured and published", *_changed(paper)],
             heading=["table", "cells", "measured", "inside", "stand-ins", "inside", "seeds"],
             rows=[words(short(name), *_counts(table)) for name, table in paper.tables.items()],
-            footnotes=[*_TABLES[:1], *([_DIVERGED] if diverged else []), *_TABLES[1:], *kinds(paper)],
+            footnotes=[_INSIDE, *diverged, _STAND_IN, *kinds(paper)],
         )
     ]
     if paper.verdicts:
@@ -178,8 +178,7 @@ def outside(paper: MeasuredPaper) -> list[Sheet]:
     notes: list[Reason] = []
     rows = []
     for name, table in paper.tables.items():
-        without_number = [(key, cell) for key, cell in table.judged.items() if cell.diverged]
-        for key, cell in [*without_number, *agreement.gaps(table)]:
+        for key, cell in [*table.diverged.items(), *agreement.gaps(table)]:
             if (name, key) not in known:
                 continue
             reason = known[name, key]

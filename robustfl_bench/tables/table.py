@@ -222,6 +222,11 @@ class Table:
                 if cell.inside is not None and cell.stand_in == stand_in}  # fmt: skip
 
     @property
+    def diverged(self) -> dict[Key, Cell]:
+        """The cells that are compared without a number, as their model diverged; stand-ins as well."""
+        return {key: cell for key, cell in self.in_order() if cell.diverged and cell.inside is not None}
+
+    @property
     def stood_in(self) -> dict[Key, Cell]:
         """The cells that any of its stand-ins measured in full."""
         return {key: cell for words in self.stand_ins for key, cell in self.judged_as(words).items()}
