@@ -167,6 +167,16 @@ def test_a_model_that_diverged_agrees_where_the_paper_prints_chance(tmp_path: Pa
     assert "in / OUT: within" in text and "a model that diverged is in where the paper prints chance" in text
 
 
+def test_a_stand_in_that_diverged_is_shown_with_its_mark(tmp_path: Path) -> None:
+    make_run(tmp_path, "boba", "ipm", accuracy=0.92, recall=[0.9] * 10, scale="quick")
+    make_run(tmp_path, "average", "gauss", status="diverged", error="too large", scale="quick")  # published 9.8
+    found = made(tmp_path)
+    cell = found.cells["", "average", "gauss"]
+    assert cell.diverged and cell.stand_in and cell.inside and not found.judged
+    text = layout.render([found], "text")
+    assert "diverged^a" in text and "a model that diverged is in where the paper prints chance" in text
+
+
 def test_worst_is_the_least_of_both_sides_and_only_of_all_attacks(results: Path) -> None:
     found = made(results)
     worst = found.cells["", "boba", "worst"]

@@ -51,7 +51,9 @@ def _put_in(own: Filling) -> None:
             if cell.ended or cell.stand_in or not theirs.ended or not (theirs.seeds or theirs.diverged):
                 continue
             note = theirs.note and add_note(table.notes, other.table.notes[theirs.note - 1])
-            table.cells[key] = replace(theirs, stand_in=words, against=cell.against, note=note)
+            chance = bool(theirs.against and theirs.against.chance)  # only runs know how many classes there are
+            against = cell.against and replace(cell.against, chance=chance)
+            table.cells[key] = replace(theirs, stand_in=words, against=against, note=note)
             own.standing_in |= set(other.places.get(overrides[key] or (), ()))
 
 
