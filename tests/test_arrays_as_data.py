@@ -107,6 +107,54 @@ def test_a_table_has_names_or_none_words_or_numbers(tmp_path: Path) -> None:
     ]
 
 
+SITES = np.array(["Mercy", "Alpha", "St. Anne"])[np.minimum(np.arange(60) // 20, 2)]
+
+
+def test_whose_a_sample_is_makes_the_clients_of_the_natural_partition(bench: Bench) -> None:
+    """In the order of their names: Alpha has the samples 20 to 39, Mercy those before, and St. Anne those after."""
+    lines = [f"{site},{place},{label}" for place, (site, label) in enumerate(zip(SITES, Y, strict=True))]
+    Path("sites.csv").write_text("\n".join(["site,place,label", *lines]))
+    saved("sites.npz", x=np.arange(60)[:, None], y=Y, site=SITES)
+    saved("train.npz", x_train=np.arange(60)[:, None], y_train=Y, x_test=X[:9, :1], y_test=Y[:9], site=SITES)
+    for path in ("sites.csv", "sites.npz", "train.npz"):
+        data = loaded(path, client="site", scaling="none")
+        assert data.train_x.shape[1:] == (1,) and loaded("sites.npz").owners is None
+        shards = rb.Natural()(data.owners.numpy(), 3, np.random.default_rng(0))
+        places = [set(data.train_x[shard, 0].int().tolist()) for shard in shards]
+        assert all(own <= {*range(first, first + 20)} for own, first in zip(places, (20, 0, 40), strict=True))
+        assert sum(map(len, places)) == len(data.train_y) == (60 if path == "train.npz" else 48)
+    words = ("dataset=arrays", "dataset.path=sites.csv", "partition=natural", "rounds=1", "model.hidden=[4]")
+    assert bench(*words, "dataset.client=site", "num_clients=3").code == 0
+    outcome = bench(*words, "dataset.client=site", "num_clients=4")
+    assert outcome.code == 2 and "has 3 clients of its own; set num_clients=3" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        ("a.csv", {"client": "stie"}, r"no column 'stie' \(did you mean site\?\); there are site, n, kind"),
+        ("a.csv", {"client": "kind", "label": "kind"}, "the column kind cannot be the label and the client"),
+        ("a.csv", {}, "column site has 'A', which is no number: is it dataset.label, or dataset.client"),
+        ("a.npz", {"client": "stie"}, r"no array 'stie' \(did you mean site\?\); there are x, y, site, rows"),
+        ("a.npz", {"client": "rows"}, r"clients must be the names or numbers of 60 samples, got \(3,\)"),
+        ("pictures", {"client": "site"}, "a folder of images does not say whose they are; leave dataset.client out"),
+    ],
+)
+def test_clients_that_are_not_there_are_named(path: str, options: dict[str, Any], message: str) -> None:
+    Path("a.csv").write_text("site,n,kind\nA,1,0\nB,2,1\n")
+    saved("a.npz", x=X, y=Y, site=SITES, rows=np.arange(3))
+    images(Path("pictures"))
+    with pytest.raises(rb.DataError, match=message):
+        loaded(path, **options)
+
+
+def test_the_client_is_never_the_label_unless_it_is_said() -> None:
+    Path("last.csv").write_text("kind,n,site\n0,1,A\n1,2,A\n0,1,B\n1,2,B\n")
+    data = loaded("last.csv", client="site", scaling="none")
+    assert Arrays("last.csv", client="site").num_classes == 2 and data.train_x.shape[1:] == (1,)
+    assert sorted(torch.cat([data.train_x, data.test_x]).flatten().tolist()) == [0, 0, 1, 1]  # n is the last one
+
+
 def test_numbered_columns_have_a_header_and_an_index_without_a_name_is_refused() -> None:
     """As pandas writes a table of numbered columns and a label."""
     lines = [f"{x[0]},{x[1]},{y}" for x, y in zip(X, Y, strict=True)]

@@ -23,9 +23,12 @@ class Arrays(Dataset):
       numbers names the columns.
     - A folder of images of one size: a sub-folder for each class, or these in ``train`` and ``test``.
 
-    Labels are numbers or words; classes are numbered in their order. Without a test set, ``test_share`` of the samples,
-    the same in every run, is for testing. ``digest`` is the SHA-256 of the files and takes the place of ``path`` in the
-    run's identity. Nothing in the files is executed. A file that cannot be read raises DataError.
+    Labels are numbers or words; classes are numbered in their order. ``client`` names the column of a table, or the
+    array (N,) of an ``.npz``, that says whose a sample is, by numbers or words: with ``partition=natural`` these are
+    the clients, in their order. An array for ``x_train`` may leave out the test samples. Without a test set,
+    ``test_share`` of the samples, the same in every run, is for testing. ``digest`` is the SHA-256 of the files and
+    takes the place of ``path`` in the run's identity. Nothing in the files is executed. A file that cannot be read
+    raises DataError.
     """
 
     path: str
@@ -34,6 +37,8 @@ class Arrays(Dataset):
     """SHA-256 of the files: changed files make another run, moved ones do not; null: any files"""
     label: str | None = None
     """column of the labels in a .csv; null: label, class, target or y, else the last one"""
+    client: str | None = None
+    """column of a .csv, or array of an .npz, that says whose a sample is, for partition=natural; null: nobody's"""
     test_share: Annotated[float, Option(0, 1, "()")] = 0.2
     """share of the samples for testing, if the files have no test set"""
     scaling: Annotated[
@@ -59,7 +64,7 @@ class Arrays(Dataset):
 
     @property
     def _files(self) -> Own:
-        return read(self.path, self.digest, self.label)
+        return read(self.path, self.digest, self.label, self.client)
 
     def load(self, folder: Path) -> Data:
         """Read the files; their place does not depend on the data ``folder``."""
@@ -85,7 +90,8 @@ class Arrays(Dataset):
         if files.are_pixels:
             each = (np.broadcast_to(value / np.float32(files.top), (x.shape[1], 1, 1)).copy() for value in (mean, sd))
             affine = Scaling(*map(torch.from_numpy, each))
-        return Data(train_x, train_y, test_x, test_y, variant="own files", scaling=affine)
+        owners = None if files.owners is None else torch.from_numpy(files.owners[~is_test])
+        return Data(train_x, train_y, test_x, test_y, variant="own files", scaling=affine, owners=owners)
 
 
 def _moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
