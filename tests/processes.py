@@ -31,6 +31,11 @@ class Outcome:
     out: str
     err: str
 
+    def refused(self, code: int, *words: str) -> None:
+        """It ended with this code and one line, which has all of these words."""
+        assert (self.code, self.out) == (code, ""), self
+        assert len(self.err.strip().splitlines()) == 1 and all(word in self.err for word in words), self.err
+
 
 class Command:
     """A running command, with the methods of ``subprocess.Popen`` that tests use."""

@@ -221,7 +221,7 @@ def test_adapted_rules_are_checked_like_others(rules: str) -> None:
 )
 def test_a_mistake_is_one_line(bench: Bench, rules: str, words: list[str], code: int, message: str) -> None:
     outcome = bench(*(word.replace("RULES", rules) for word in ("aggregator=" + words[0], *words[1:])), *SMALL)
-    assert outcome.code == code and message in outcome.err and len(outcome.err.splitlines()) == 1, outcome.err
+    outcome.refused(code, message)
     outcome = bench(f"attack={rules}:trimmed")
     assert outcome.code == 2 and "must be a subclass of robustfl_bench.interfaces.Attack" in outcome.err
 

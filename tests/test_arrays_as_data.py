@@ -209,8 +209,7 @@ def test_a_stored_run_of_changed_files_is_not_made_again_in_silence(bench: Bench
     assert bench("dataset=arrays", "dataset.path=a.npz", *WORDS).code == 0
     ((_, folder),) = run_folders(Path("results")).items()
     saved("a.npz", x=-X, y=Y)
-    outcome = bench(f"rerun={folder}", "seed=1")
-    assert outcome.code == 3 and "a.npz has SHA-256" in outcome.err and len(outcome.err.splitlines()) == 1
+    bench(f"rerun={folder}", "seed=1").refused(3, "a.npz has SHA-256")
 
 
 def test_arrays_are_data_of_a_run_and_of_a_sweep(bench: Bench) -> None:
@@ -290,7 +289,7 @@ def test_what_cannot_be_data_is_one_line_with_exit_code_3(bench: Bench, name: st
         Path(name).write_bytes(content)
     with np.errstate(over="ignore"):
         outcome = bench("dataset=arrays", f"dataset.path={name}", *WORDS)
-    assert outcome.code == 3 and message in outcome.err and len(outcome.err.splitlines()) == 1, outcome.err
+    outcome.refused(3, message)
     assert not run_folders(Path("results"))
 
 

@@ -132,9 +132,7 @@ def test_an_option_is_shown_with_its_keys(bench: Bench, written: list[str]) -> N
     ],
 )
 def test_a_mistake_is_one_line(bench: Bench, arguments: list[str], phrase: str) -> None:
-    outcome = bench("--list", *arguments)
-    assert outcome.code == 2 and outcome.out == ""
-    assert len(outcome.err.splitlines()) == 1 and phrase in outcome.err
+    bench("--list", *arguments).refused(2, phrase)
 
 
 def test_aliases_and_variants_name_what_they_stand_for() -> None:

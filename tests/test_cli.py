@@ -119,12 +119,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     bench: Bench, tmp_path: Path, overrides: list[str], code: int, phrases: list[str]
 ) -> None:
     (tmp_path / "own.py").touch()
-    outcome = bench(*SMALL, *overrides)
-    assert outcome.code == code
-    assert outcome.out == ""
-    assert len(outcome.err.strip().splitlines()) == 1, outcome.err
-    for phrase in phrases:
-        assert phrase in outcome.err
+    bench(*SMALL, *overrides).refused(code, *phrases)
     assert not run_folders(tmp_path / "results")
 
 
@@ -276,10 +271,7 @@ def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path:
     ((_, folder),) = run_folders(tmp_path / "results").items()
     (folder / "summary.json").unlink()
     with SoftFileLease(folder / lease.NAME, lease_duration=lease.EXPIRY):
-        outcome = bench(*SMALL)
-    assert outcome.code == 1
-    assert "is being written by another process" in outcome.err
-    assert len(outcome.err.splitlines()) == 1
+        bench(*SMALL).refused(1, "is being written by another process")
 
 
 def test_the_config_is_shown(bench: Bench) -> None:
@@ -375,7 +367,7 @@ def test_a_config_of_somebody_else_calls_nothing(
     foreign(tmp_path / "theirs", **{group: content})
     outcome = bench(f"{form}=theirs", "results_dir=made", "data_dir=.")
     if form == "rerun" or group != "aggregator":  # the reference has a rule of our own
-        assert outcome.code == 2 and len(outcome.err.splitlines()) == 1 and phrase in outcome.err, outcome.err
+        outcome.refused(2, phrase)
         assert not (tmp_path / "made").exists()
     else:
         assert outcome.code == 0, outcome.err
@@ -387,8 +379,7 @@ def test_aliases_that_stand_for_billions_of_values_are_refused(bench: Bench, tmp
     lines = ["a0: &a0 [1,1]", *(f"a{i}: &a{i} [*a{i - 1},*a{i - 1}]" for i in range(1, 40))]
     model = "".join(f"  {line}\n" for line in ("_target_: robustfl_bench.models.Mlp", *lines))
     (folder / "config.yaml").write_text(f"dataset: {{}}\naggregator: {{}}\nmodel:\n{model}")
-    outcome = bench("rerun=theirs")
-    assert outcome.code == 2 and "10000 values" in outcome.err and len(outcome.err.splitlines()) == 1
+    bench("rerun=theirs").refused(2, "10000 values")
 
 
 OWN_RULE = """

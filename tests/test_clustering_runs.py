@@ -136,6 +136,5 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     bench: Bench, tmp_path: Path, overrides: list[str], phrase: str
 ) -> None:
     outcome = bench("rounds=3", "num_clients=10", *overrides)
-    assert outcome.code == 2 and outcome.out == ""
-    assert len(outcome.err.strip().splitlines()) == 1 and phrase in outcome.err
+    outcome.refused(2, phrase)
     assert not run_folders(tmp_path / "results")

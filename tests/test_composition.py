@@ -436,8 +436,7 @@ def test_what_is_no_config_is_refused(bench: Bench, tmp_path: Path, content: str
     (tmp_path / "run").mkdir()
     if content is not None:
         (tmp_path / "run" / "config.yaml").write_text(content)
-    outcome = bench("rerun=run")
-    assert outcome.code == 2 and message in outcome.err and len(outcome.err.splitlines()) == 1
+    bench("rerun=run").refused(2, message)
 
 
 METHODS = sorted(

@@ -81,8 +81,7 @@ def test_an_attack_is_entered_and_checked_as_a_rule_is(
     ],
 )
 def test_a_mistake_is_one_line(bench: Bench, words: tuple[str, ...], phrase: str) -> None:
-    outcome = bench("arena", *words)
-    assert outcome.code == 2 and phrase in outcome.err and len(outcome.err.strip().splitlines()) == 1
+    bench("arena", *words).refused(2, phrase)
 
 
 def test_entries_of_another_track_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

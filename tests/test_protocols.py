@@ -161,8 +161,7 @@ def test_a_crafted_update_is_scaled_as_its_staleness_says(attackers: str) -> Non
     ],
 )
 def test_what_cannot_be_is_one_line(bench: Bench, overrides: list[str], words: str) -> None:
-    outcome = bench(*BUFFERED, "attack=ipm", *overrides)
-    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1 and words in outcome.err
+    bench(*BUFFERED, "attack=ipm", *overrides).refused(2, words)
 
 
 @pytest.mark.parametrize(

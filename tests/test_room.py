@@ -55,10 +55,9 @@ def test_what_a_run_needs(
     monkeypatch.setattr(memory, "_has_room", lambda _: False)
     least = int(matrices * MATRIX) + DIGITS + TRAIN * honest // 600
     monkeypatch.setattr(memory, "free_bytes", lambda: least)  # the models are not in it
-    refused = bench(*SMALL, *overrides)
-    assert refused.code == 2 and len(refused.err.splitlines()) == 1
-    assert what in refused.err and "d=760" in refused.err
-    assert refused.err.endswith("lower num_clients (now 600)\n") == (what != "the samples of digits")
+    outcome = bench(*SMALL, *overrides)
+    outcome.refused(2, what, "d=760")
+    assert outcome.err.endswith("lower num_clients (now 600)\n") == (what != "the samples of digits")
     monkeypatch.setattr(memory, "free_bytes", lambda: least + 100_000)
     assert bench(*SMALL, *overrides).code == 0
 
@@ -75,9 +74,8 @@ def test_updates_that_do_not_fit_are_kept_in_a_file(bench: Bench, monkeypatch: p
     assert kept.err.startswith(said)
     assert kept.out.split("  ")[0] == usual.out.split("  ")[0]
     monkeypatch.setattr(memory, "free_bytes", lambda: 1_900_000)
-    refused = bench(*SMALL, "aggregator=lasa", "results_dir=third", "seed=1")
-    assert refused.code == 2 and len(refused.err.splitlines()) == 1
-    assert "the 2 matrices that Lasa makes of all updates take 3.65 MB" in refused.err
+    outcome = bench(*SMALL, "aggregator=lasa", "results_dir=third", "seed=1")
+    outcome.refused(2, "the 2 matrices that Lasa makes of all updates take 3.65 MB")
 
 
 def test_each_of_several_processes_holds_a_part_of_the_updates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,10 +96,10 @@ def test_each_of_several_processes_holds_a_part_of_the_updates(monkeypatch: pyte
 def test_square_matrices_are_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 8 * 3 * 600**2)
     run = ("attack=none", "aggregator=krum", "local_update=fedsgd")
-    refused = bench(*SMALL, *run)
-    assert "the (n, n) matrices of n=600 clients take 8.64 MB" in refused.err
-    refused = bench(*SMALL, *run, "pre_aggregation=nnm")
-    assert "the (n, n) matrices of n=600 clients take 14.4 MB" in refused.err
+    outcome = bench(*SMALL, *run)
+    assert "the (n, n) matrices of n=600 clients take 8.64 MB" in outcome.err
+    outcome = bench(*SMALL, *run, "pre_aggregation=nnm")
+    assert "the (n, n) matrices of n=600 clients take 14.4 MB" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -119,10 +117,9 @@ def test_samples_are_counted_by_what_their_files_are_known_to_hold(
     monkeypatch.setattr(datasets, "require", lambda *_: None)  # which would end a run without files first
     monkeypatch.setattr(memory, "free_bytes", lambda: 4 * (numbers + copied))
     run = (f"dataset={dataset}", "data_dir=none_here", "num_clients=4", "num_byzantine=0", "model.hidden=[2]")
-    refused = bench(*run)
-    assert refused.code == 2 and len(refused.err.splitlines()) == 1
-    assert f"the samples of {dataset} take " in refused.err and "(n=4, d=" in refused.err
-    assert refused.err.endswith(f"take a smaller data set than dataset={dataset}\n")
+    outcome = bench(*run)
+    outcome.refused(2, f"the samples of {dataset} take ", "(n=4, d=")
+    assert outcome.err.endswith(f"take a smaller data set than dataset={dataset}\n")
     monkeypatch.setattr(memory, "free_bytes", lambda: 4 * (numbers + copied) + 1_000_000)
     assert "no mnist in" in (absent := bench(*run)).err or "no cifar10 in" in absent.err
     assert absent.code == 3
@@ -136,9 +133,9 @@ def test_files_that_declare_no_sizes_are_counted_as_they_lie(
         (tmp_path / "femnist" / part / "all.json").write_bytes(b"x" * 2_000_000)
     run = ("dataset=femnist", "data_dir=.", "num_clients=4", "num_byzantine=0", "model.hidden=[2]")
     monkeypatch.setattr(memory, "free_bytes", lambda: 3_999_999)
-    refused = bench(*run)
-    assert refused.code == 2 and "the files of femnist take 4 MB and 4 MB are free" in refused.err
-    assert refused.err.endswith("take a smaller data set than dataset=femnist\n")
+    outcome = bench(*run)
+    outcome.refused(2, "the files of femnist take 4 MB and 4 MB are free")
+    assert outcome.err.endswith("take a smaller data set than dataset=femnist\n")
     monkeypatch.setattr(memory, "free_bytes", lambda: 4_100_000)
     assert "not a JSON file of LEAF" in bench(*run).err
 

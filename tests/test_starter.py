@@ -64,7 +64,7 @@ def test_a_bad_name_is_one_line_and_nothing_is_written(
 ) -> None:
     (tmp_path / "test_kept.py").write_text("kept")
     outcome = bench("new", *words)
-    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1 and message in outcome.err
+    outcome.refused(2, message)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
 
 

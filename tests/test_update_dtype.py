@@ -86,7 +86,5 @@ def test_other_types_and_other_bits_are_refused(bench: Bench) -> None:
         Star(16, "float16")
     with pytest.raises(ConfigError, match="set bits=16, got 32"):
         Star(update_dtype="bfloat16")
-    refused = bench("protocol=star", BFLOAT16[1])
-    assert refused.code == 2 and refused.err.startswith("error: protocol: update_dtype=bfloat16 sends 16 bits")
-    assert len(refused.err.splitlines()) == 1
+    bench("protocol=star", BFLOAT16[1]).refused(2, "error: protocol: update_dtype=bfloat16 sends 16 bits")
     assert bench("protocol=ring", "aggregator=rar", BFLOAT16[1]).code == 2
