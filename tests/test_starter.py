@@ -52,6 +52,7 @@ def test_the_first_command_and_the_sweep_that_it_prints_run(bench: Bench) -> Non
         (["aggregator", "MyRule"], "NAME must be lower-case letters, digits and _, such as cosine_vote; got 'MyRule'"),
         (["aggregator", "../mine"], "got '../mine'"),
         (["aggregator", "2nd"], "got '2nd'"),
+        (["aggregator", 61 * "a"], "NAME must have at most 60 letters, got 61"),
         (["aggregator", "class"], "class is a word of Python"),
         (["aggregator", "random"], "random is the name of a module that is installed"),
         (["aggregator", "numpy"], "numpy is the name of a module that is installed"),

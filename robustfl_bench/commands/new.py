@@ -23,6 +23,8 @@ class _Kind:
     sweep: str = "aggregator=average,krum,coomed attack=none,ipm,lie"
 
 
+LONGEST = 60
+"""Letters of a name: those of its files, and of the run folders that it is part of, have at most 255."""
 KINDS = {
     "aggregator": _Kind("check_aggregator({cls}(num_byzantine=3), num_byzantine=3)", sweep="attack=none,ipm,lie"),
     "attack": _Kind("check_attack({cls}())", run="aggregator=krum", sweep="aggregator=average,krum,coomed"),
@@ -84,6 +86,8 @@ def _check_name(group: str, name: str, files: Sequence[Path]) -> None:
     """Raise ConfigError unless ``name`` is a module name that hides no other module, and its files do not exist yet."""
     if not name.isidentifier() or not name.isascii() or name != name.lower() or not name[0].isalpha():
         raise ConfigError(f"NAME must be lower-case letters, digits and _, such as cosine_vote; got {name!r}")
+    if len(name) > LONGEST:
+        raise ConfigError(f"NAME must have at most {LONGEST} letters, got {len(name)}")
     if keyword.iskeyword(name):
         raise ConfigError(f"{name} is a word of Python; take another name")
     if options.exists(group, name):
