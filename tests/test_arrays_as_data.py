@@ -119,6 +119,7 @@ def test_whose_a_sample_is_makes_the_clients_of_the_natural_partition(bench: Ben
     for path in ("sites.csv", "sites.npz", "train.npz"):
         data = loaded(path, client="site", scaling="none")
         assert data.train_x.shape[1:] == (1,) and loaded("sites.npz").owners is None
+        check_dataset(Arrays(path, client="site"), Path())
         shards = rb.Natural()(data.owners.numpy(), 3, np.random.default_rng(0))
         places = [set(data.train_x[shard, 0].int().tolist()) for shard in shards]
         assert all(own <= {*range(first, first + 20)} for own, first in zip(places, (20, 0, 40), strict=True))
