@@ -10,7 +10,7 @@ from pathlib import Path
 from robustfl_bench.experiment import rates  # noqa: F401  (descriptions may have chosen_rate)
 from robustfl_bench.runs import archive
 from robustfl_bench.tables import claim_sheets, layout, scorecard, sheets
-from robustfl_bench.tables.described import papers
+from robustfl_bench.tables.described import papers, read
 from robustfl_bench.tables.measured import MeasuredPaper, scored
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -29,12 +29,15 @@ def pages() -> dict[Path, str]:
     """What each file should hold."""
     runs = archive.kept()
     scores = scored(papers(), runs)
-    made = {RESULTS / score.name / "agreement.md": sheets.markdown(scorecard.page(score)) for score in scores}
+    made: dict[Path, str] = {}
     for score in scores:
+        folder, judged = RESULTS / score.name, scorecard.page(score)
+        made[folder / "agreement.md"] = _titled(f"{score.title}: what agrees, and the verdict on each claim", judged)
         if shown := _tables(score):
-            made[RESULTS / score.name / "tables.md"] = sheets.markdown(shown)
+            made[folder / "tables.md"] = _titled(f"{score.title}: every number, measured and published", shown)
     for path in RESULTS.glob("*/*.yaml"):
-        made[path.with_suffix(".md")] = sheets.markdown(scorecard.pages_of(runs, str(path)))
+        (score,) = scored({path.stem: read(path)}, runs)
+        made[path.with_suffix(".md")] = _titled(score.title, scorecard.page(score))
     whole = scorecard.overview(scores)
     for place, score in enumerate(scores):
         page = RESULTS / score.name / "README.md"
@@ -44,6 +47,12 @@ def pages() -> dict[Path, str]:
     return made | {
         README: _filled(README, whole, *claim_sheets.cheapest(scores)), FRONT: _filled(FRONT, _short(front, SHORT))
     }  # fmt: skip
+
+
+def _titled(title: str, shown: Sequence[sheets.Sheet]) -> str:
+    """A page of sheets, under a title and the way to what follows from them."""
+    where = "Made by `make agreement`; [README.md](README.md) says what follows from it."
+    return f"# {title}\n\n{where}\n\n{sheets.markdown(shown)}"
 
 
 def _tables(score: MeasuredPaper) -> list[sheets.Sheet]:

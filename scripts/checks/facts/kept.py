@@ -67,6 +67,14 @@ def agreeing(name: str) -> list[int]:
     return [len(inside), sum(cell.diverged for cell in cells), sum(map(bool, inside))]
 
 
+def above(name: str, row: str) -> list[float]:
+    """Of a row of a paper's table: in how many cells the number is above the printed one, of how many that have both,
+    and by how much at most."""
+    cells = [cell for key, cell in _tables()[name].cells.items() if key[1] == row]
+    differences = [cell.difference for cell in cells if cell.difference is not None and not cell.stand_in]
+    return [sum(number > 0 for number in differences), len(differences), max(differences)]
+
+
 def _two_points(table: Any) -> float:
     return 0.02 if "fraction" in {column.value.unit for column in table.columns} else 2.0
 
