@@ -52,7 +52,7 @@ def test_details_of_single_presets() -> None:
         assert figure(name)["corruption"]["severity"] == 3 and figure(name)["corruption"]["kinds"] is None
     noise = figure("fig7", "server_data.corruption.kinds=[gaussian_noise]")["server_data"]["corruption"]
     assert noise["severity"] == 3 and noise["kinds"] == ["gaussian_noise"]
-    assert figure("table7_ag_news")["partition"]["alpha"] == 0.01
+    assert figure("table7_ag_news")["partition"]["alpha"] == 0.5
     alphas = swept(["+experiment=boba/fig12"])["partition.alpha"]
     assert (alphas[0], alphas[-1]) == ("1", "inf") and figure("fig12")["partition"]["major_classes"] == 2
     prox, avg = (figure("fig14", f"local_update={name}")["local_update"] for name in ("fedprox", "fedavg"))
