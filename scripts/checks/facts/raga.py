@@ -139,9 +139,9 @@ def flipped_fedavg() -> "pd.Series[float]":
 
 
 def ahead_in_table_ii() -> list[int]:
-    """In how many columns of Table II RAGA is ahead of FedAvg, Median and RFA with seed 0, and how many there are."""
+    """In how many columns of Table II RAGA is ahead of all others with seed 0, and how many there are."""
     columns = ["partition.alpha", "attack", "num_byzantine"]
-    own = runs("raga/lenet.csv").query("seed == 0 and aggregator == ['raga', 'fedavg', 'median', 'rfa']")
+    own = runs("raga/lenet.csv").query("seed == 0")
     best = own.set_index([*columns, "aggregator"])["best_accuracy"].unstack().fillna(0)
     return [int((best["raga"] > best.drop(columns="raga").max(axis=1)).sum()), len(best)]
 
@@ -253,6 +253,28 @@ FACTS = (
         lambda: with_ten_in_table_iii(0.2, ("sign_flip", 20), ("sign_flip", 15)),
     ),
     Fact(
+        "at 10, 20, 30%, phi 0.2 | {:.1f}, {:.1f}; {:.1f}, {:.1f}, {:.1f} | 19.0, 83.1; 90.0, 85.9, 36.8 |",
+        lambda: [
+            *of_seed_0(0.6, *(("mca", "sign_flip", number) for number in (10, 15))),
+            *of_seed_0(0.2, *(("mca", "sign_flip", number) for number in (5, 10, 15))),
+        ],
+    ),
+    Fact(
+        "| Byrd-SAGA, all attacks at 20 to 40%, phi 0.2 | {:.1f} to {:.1f} | 88.0 to 90.4 | its rate, which is not "
+        "printed: under noise at 40% it has {:.1f} at 0.02 and {:.1f} at 0.01",
+        lambda: [
+            *extremes(
+                "raga/lenet.csv",
+                "aggregator == 'byrd_saga' and `partition.alpha` == 0.2 and seed == 0 and num_byzantine >= 10",
+            ),
+            *with_ten(0.2, ("byrd_saga", "gaussian", 20)),
+        ],
+    ),
+    Fact(
+        "| Byrd-SAGA, sign flipping at 40%, phi 0.6 | {:.1f} |",
+        lambda: of_seed_0(0.6, ("byrd_saga", "sign_flip", 20)),
+    ),
+    Fact(
         "| MCA, sign flipping at 40% | {:.1f}, {:.1f} | 18.8, 9.8 |",
         lambda: [
             100 * float(runs("raga/lenet.csv").query(f"{_MCA} and `partition.alpha` == {phi}")["best_accuracy"].mean())
@@ -296,12 +318,11 @@ FACTS = (
         ),
     ),
     Fact(
-        "{} of 156 cells are measured, in {} of them a model diverged; the rest, of MCA and Byrd-SAGA, is not measured "
-        "([tables.md](tables.md)). {} agree.",
+        "All {} cells are measured, in {} of them a model diverged ([tables.md](tables.md)). {} agree.",
         lambda: agreeing("raga/table2"),
         slow=True,
     ),
-    Fact("It is ahead of FedAvg, Median and RFA in {} of {} columns;", ahead_in_table_ii),
+    Fact("It is ahead of all others in {} of {} columns;", ahead_in_table_ii),
     Fact("phi 0.6, RFA has {:.1f}. FedAvg", lambda: of_seed_0(0.6, ("rfa", "sign_flip", 20))),
     Fact(
         "| {:.1f}, {:.1f} | 95.2, 94.9 | seed 0; of two more, one diverges in each. Three steps are too few: with 10 "
