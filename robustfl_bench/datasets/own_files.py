@@ -62,7 +62,7 @@ def _read(path: Path, state: object, label: str | None, client: str | None) -> O
         if path.is_dir():
             if client is not None:
                 raise ValueError("a folder of images does not say whose they are; leave dataset.client out")
-            return _checked(*_folder(path), None)
+            return _checked(*_folder(path))
         if path.suffix.lower() == ".npz":
             return _checked(*_npz(path, client))
         if path.suffix.lower() == ".csv":
@@ -73,10 +73,8 @@ def _read(path: Path, state: object, label: str | None, client: str | None) -> O
         raise DataError(f"{path} cannot be used as data: {reason}") from error
 
 
-Read = tuple[np.ndarray, np.ndarray, np.ndarray | None]
-"""Samples, labels, and which are for testing."""
-Owned = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
-"""The same, and the names of their clients."""
+Read = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
+"""Samples, labels, which are for testing, and the names of their clients."""
 
 
 def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: np.ndarray | None) -> Own:
@@ -111,7 +109,7 @@ def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: 
     return Own(x, numbers, classes.tolist(), is_test, unit or bytes_, 255.0 if bytes_ else 1.0, owners)
 
 
-def _npz(path: Path, client: str | None) -> Owned:
+def _npz(path: Path, client: str | None) -> Read:
     with zipfile.ZipFile(path) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
     if sum(sizes.values()) > min(MOST, max(RATIO * path.stat().st_size, SLACK)):
@@ -134,7 +132,7 @@ def _npz(path: Path, client: str | None) -> Owned:
     raise ValueError(f"it must have arrays x and y, or {', '.join(PAIRS[0])}; it has {', '.join(names[:8])}")
 
 
-def _table(path: Path, label: str | None, client: str | None) -> Owned:
+def _table(path: Path, label: str | None, client: str | None) -> Read:
     with open(path, newline="", encoding="utf-8-sig") as file:
         rows = [row for row in csv.reader(file, strict=True) if row]
     if not rows:
@@ -211,6 +209,7 @@ def _folder(path: Path) -> Read:
         x,
         np.array([name for _, name, _ in found]),
         np.array([is_test for _, _, is_test in found]) if has_parts else None,
+        None,
     )
 
 
