@@ -170,8 +170,7 @@ def test_a_function_is_judged_and_its_runs_are_made_once(
     ],
 )
 def test_a_mistake_is_one_line(bench: Bench, tmp_path: Path, words: list[str], message: str) -> None:
-    outcome = bench("judge", *words)
-    outcome.refused(2, message)
+    bench("judge", *words).refused(2, message)
     assert list(tmp_path.iterdir()) == []
 
 

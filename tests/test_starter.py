@@ -64,8 +64,7 @@ def test_a_bad_name_is_one_line_and_nothing_is_written(
     bench: Bench, tmp_path: Path, words: list[str], message: str
 ) -> None:
     (tmp_path / "test_kept.py").write_text("kept")
-    outcome = bench("new", *words)
-    outcome.refused(2, message)
+    bench("new", *words).refused(2, message)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
 
 
