@@ -2,6 +2,7 @@
 
 import math
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -214,3 +215,13 @@ def test_errors_are_one_line(command: Any, words: list[str], message: str, capsy
     assert command(*words) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_a_block_of_a_table_is_asked_for_as_the_lists_name_it() -> None:
+    asked = Namespace(paper="raga", words=["mca_fails"], table="table4 / mlp")
+    (claim,) = decide._asked(described.papers()["raga"], asked).claims
+    assert (claim.name, claim.about) == ("mca_fails", "table4 / mlp")
+    (measured,) = scored({"raga": replace(described.papers()["raga"], claims=(claim,))}, records.nothing())
+    assert claim_sheets.command(measured.open_claims[0], "raga").endswith(
+        "decide raga mca_fails --table 'table4 / mlp'"
+    )

@@ -36,7 +36,10 @@ def main() -> int:
         "words", nargs="*", metavar="CLAIM or OVERRIDE",
         help="only claims of these names; an override of every cell of the tables, such as scale=quick",
     )  # fmt: skip
-    parser.add_argument("--table", metavar="NAME", help="only claims about this table, such as table2_mnist")
+    parser.add_argument(
+        "--table", metavar="NAME",
+        help="only claims about this table, such as table2_mnist, or this block of one, such as 'table4 / mlp'",
+    )  # fmt: skip
     parser.add_argument("--hours", type=float, default=math.inf, metavar="H",
                         help="make no look whose runs, in one process, would end after H hours")  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="say what each open claim lacks, and make nothing")
@@ -75,9 +78,9 @@ def _asked(paper: Paper, asked: Namespace) -> Paper:
     for name in names:
         check_name(name, {claim.name for claim in paper.claims}, "claim")
     if asked.table is not None:
-        check_name(asked.table, map(short, paper.tables), "table")
+        check_name(asked.table, [*map(short, paper.tables), *(claim.about for claim in paper.claims)], "table")
     claims = tuple(claim for claim in paper.claims if (not names or claim.name in names)
-                   and asked.table in (None, short(claim.table)))  # fmt: skip
+                   and asked.table in (None, short(claim.table), claim.about))  # fmt: skip
     if not claims:
         raise ConfigError(f"{asked.paper}: no such claim about {asked.table}")
     about = {claim.table for claim in claims}

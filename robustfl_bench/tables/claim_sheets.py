@@ -205,9 +205,8 @@ def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:
 
 def command(one: Open, paper: str, overrides: Sequence[str] = (), options: Sequence[str] = ()) -> str:
     """The command that decides one claim."""
-    about = one.verdict.claim
-    return shlex.join(["robustfl-bench", "decide", paper, about.name, *overrides, "--table", short(about.table),
-                       *options])  # fmt: skip
+    claim = one.verdict.claim
+    return shlex.join(["robustfl-bench", "decide", paper, claim.name, *overrides, "--table", claim.about, *options])
 
 
 def hours(number: float) -> str:
