@@ -1,6 +1,7 @@
 """Data of the user: arrays, tables and folders of images; what is in them counts, and nothing in them is executed."""
 
 import errno
+import json
 import os
 import pickle
 import shutil
@@ -14,6 +15,7 @@ import torch
 from PIL import Image
 
 import robustfl_bench as rb
+from robustfl_bench.commands.data import main as data_main
 from robustfl_bench.config import compose
 from robustfl_bench.datasets.arrays import Arrays
 from robustfl_bench.testing import check_dataset
@@ -128,6 +130,28 @@ def test_whose_a_sample_is_makes_the_clients_of_the_natural_partition(bench: Ben
     assert bench(*words, "dataset.client=site", "num_clients=3").code == 0
     outcome = bench(*words, "dataset.client=site", "num_clients=4")
     assert outcome.code == 2 and "has 3 clients of its own; set num_clients=3" in outcome.err
+
+
+def test_a_split_calls_clients_and_classes_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{site},{i},{'yes' if i % 3 else 'no'}" for i in range(60) for site in ("Mercy\x1b[2J", "Alpha" * 9)]
+    Path("sites.csv").write_text("\n".join(["site,place,label", *rows]))
+    words = ["partition", "dataset=arrays", "dataset.path=sites.csv", "dataset.client=site", "num_clients=2"]
+    assert data_main([*words, "partition=natural"]) == 0
+    names = [line.rpartition(")")[0].strip() for line in capsys.readouterr().out.splitlines()[:3]]
+    assert names == ["client    samples  no (0)  yes (1", "AlphaAlphaAlphaAlphaA... (0", r"Mercy\x1b[2J (1"]
+    assert data_main([*words, "partition=natural", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["classes"] == ["no", "yes"] and [one["name"] for one in told["clients"]] == [
+        "Alpha" * 9,
+        "Mercy\x1b[2J",
+    ]
+    assert data_main([*words, "partition=iid"]) == 0
+    assert "Mercy" not in capsys.readouterr().out, "each client has samples of both"
+    Path("numbers.csv").write_text(
+        "\n".join(["site,place,label", *(f"{7 - i % 2},{i},{i % 3 + 1}" for i in range(60))])
+    )
+    data = Arrays("numbers.csv", client="site")
+    assert (data.class_names, data.owner_names) == (["1", "2", "3"], ["6", "7"])
 
 
 @pytest.mark.parametrize(

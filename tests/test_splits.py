@@ -1,5 +1,6 @@
 """robustfl-data partition: the table, the file that a run reads back, the picture, and its errors."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -155,3 +156,14 @@ def test_a_picture_shows_every_count_and_who_attacks() -> None:
         (client - 0.45, client % 3 - 0.5, 0.9, round(0.9 * (2 * client + 2) / 8, 3)) for client in range(4)
     }
     assert len(draw(Split("t", split.shards, None, 0, 20, frozenset(), 0)).axes) == 1  # no classes: sizes alone
+
+
+def test_a_picture_has_names_where_the_data_give_them_and_room_for_few_classes() -> None:
+    split = replace(example(classes=2), classes=("no", "yes"), clients=("A", "B$", "C", "D"))
+    rows = draw(split).axes[1]
+    names = [[label.get_text() for label in labels] for labels in (rows.get_yticklabels(), rows.get_xticklabels())]
+    assert names == [["no", "yes"], ["A", r"B\$", "C", "D"]]
+    figure = draw(example(classes=2))
+    figure.canvas.draw()
+    top, below = (axis.yaxis.label.get_window_extent() for axis in figure.axes)
+    assert below.y1 <= top.y0, "labels do not overlap"

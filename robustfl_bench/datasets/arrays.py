@@ -1,5 +1,6 @@
 """Data of the user: arrays in an .npz, a table in a .csv, or a folder of images (ours)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -63,6 +64,16 @@ class Arrays(Dataset):
         return self._files.x.shape[1:]
 
     @property
+    def class_names(self) -> Sequence[str]:
+        """The labels in the files."""
+        return _called(self._files.classes)
+
+    @property
+    def owner_names(self) -> Sequence[str]:
+        """The names in the column or array ``client``."""
+        return _called(self._files.names)
+
+    @property
     def _files(self) -> Own:
         return read(self.path, self.digest, self.label, self.client)
 
@@ -92,6 +103,11 @@ class Arrays(Dataset):
             affine = Scaling(*map(torch.from_numpy, each))
         owners = None if files.owners is None else torch.from_numpy(files.owners[~is_test])
         return Data(train_x, train_y, test_x, test_y, variant="own files", scaling=affine, owners=owners)
+
+
+def _called(values: Sequence[object]) -> list[str]:
+    """Values of a column in words; a whole number has no point."""
+    return [str(int(value)) if isinstance(value, float) and value.is_integer() else str(value) for value in values]
 
 
 def _moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base.abilities import Part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
     from torch import Tensor
 
@@ -132,8 +134,17 @@ class Dataset(Part):
         @property
         def input_shape(self) -> tuple[int, ...]:
             """Shape of one sample."""
+
+        @property
+        def class_names(self) -> Sequence[str]:
+            """What the classes are called, empty if by their numbers alone."""
+
+        @property
+        def owner_names(self) -> Sequence[str]:
+            """What the clients of the data are called, by their numbers in ``Data.owners``; empty if by these alone."""
     else:
         source = None
+        class_names = owner_names = ()
         name: str
         num_classes: int
         input_shape: tuple[int, ...]

@@ -29,7 +29,7 @@ CHANNELS = (1, 3, 4)
 class Own:
     """Samples ``x`` (N, ...), the numbers ``y`` (N,) of their ``classes``, and which are for testing, None if the files
     do not say. ``are_pixels``: samples are images with values from 0 to ``top``. ``owners`` (N,): the number of each
-    sample's client, in the order of their names; None if they are not asked for."""
+    sample's client among the ``names``; None, and no names, if they are not asked for."""
 
     x: np.ndarray
     y: np.ndarray
@@ -38,6 +38,7 @@ class Own:
     are_pixels: bool
     top: float
     owners: np.ndarray | None
+    names: Sequence[object]
 
 
 def read(path: str, digest: str | None, label: str | None, client: str | None) -> Own:
@@ -103,10 +104,11 @@ def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: 
         raise ValueError("there must be two samples or more")
     if clients is not None and (clients.shape != (len(x),) or clients.dtype.kind not in "fiubUS"):
         raise ValueError(f"clients must be the names or numbers of {len(x)} samples, got {clients.shape}")
-    owners = None if clients is None else np.unique(clients, return_inverse=True)[1]
+    names, owners = (np.empty(0), None) if clients is None else np.unique(clients, return_inverse=True)
     unit = x.ndim == 4 and x.dtype.kind == "f" and x.min() >= 0 and x.max() <= 1
     bytes_ = x.ndim == 4 and x.dtype == np.uint8
-    return Own(x, numbers, classes.tolist(), is_test, unit or bytes_, 255.0 if bytes_ else 1.0, owners)
+    top = 255.0 if bytes_ else 1.0
+    return Own(x, numbers, classes.tolist(), is_test, unit or bytes_, top, owners, names.tolist())
 
 
 def _npz(path: Path, client: str | None) -> Read:

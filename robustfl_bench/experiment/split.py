@@ -6,13 +6,16 @@ from functools import cached_property
 
 import numpy as np
 
+from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose
 from robustfl_bench.config.options import Search
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.partitions import from_file
 from robustfl_bench.partitions.dealing import label_counts
 
 MOST_COLUMNS = 20  # classes of which every client's samples are printed
+LONGEST_NAME = 24  # of a class or client, in letters
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Split:
 
     ``labels`` (N,) are the true classes of all training samples, before any poison, None for data without classes.
     ``byzantine`` are the Byzantine clients among those with data; ``added`` more hold none. ``title`` names the run.
+    ``classes`` and ``clients`` are their names where the data give them, else empty.
     """
 
     title: str
@@ -30,6 +34,8 @@ class Split:
     num_samples: int
     byzantine: frozenset[int]
     added: int
+    classes: Sequence[str] = ()
+    clients: Sequence[str] = ()
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -57,8 +63,15 @@ class Split:
         """The split for a program: every client's samples in all and of each class."""
         return {
             "title": self.title,
+            "classes": list(self.classes),
             "clients": [
-                {"client": client, "byzantine": client in self.byzantine, "samples": size, "of_class": counts}
+                {
+                    "client": client,
+                    "name": self.clients[client] if self.clients else None,
+                    "byzantine": client in self.byzantine,
+                    "samples": size,
+                    "of_class": counts,
+                }
                 for client, (size, counts) in enumerate(zip(self.sizes.tolist(), self.counts.tolist(), strict=True))
             ],
             "attackers_without_samples": self.added,
@@ -66,11 +79,11 @@ class Split:
 
     def _table(self) -> str:
         shown = self.counts if self.counts.shape[1] <= MOST_COLUMNS else self.counts[:, :0]
-        header = ["client", "", "samples", *map(str, range(shown.shape[1]))]
+        header = ["client", "", "samples", *(_named(self.classes, label) for label in range(shown.shape[1]))]
         rows = [header]
         for client, (size, own) in enumerate(zip(self.sizes, shown, strict=True)):
             kind = "Byzantine" if client in self.byzantine else ""
-            rows.append([str(client), kind, str(size), *map(str, own)])
+            rows.append([_named(self.clients, client), kind, str(size), *map(str, own)])
         if self.labels is not None:
             effective, distances = effective_classes(self.counts), distances_from_all(self.counts)
             extra = [f"{a:.1f}  {b:.2f}" for a, b in zip(effective, distances, strict=True)]
@@ -104,6 +117,25 @@ class Split:
         return f"Byzantine: {self.added} clients more, which hold no samples" if self.added else "Byzantine: none"
 
 
+def _owners(dataset: Dataset, data: Data) -> list[str]:
+    """The names of the clients that the data have, in the order of ``partition=natural``."""
+    names = dataset.owner_names
+    return [names[owner] for owner in data.owners.unique().tolist()] if names and data.owners is not None else []
+
+
+def shortened(name: str) -> str:
+    """The name of a class or client where there is little room, and without control characters."""
+    shown = printable(name)
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 3]}..."
+
+
+def _named(names: Sequence[str], number: int) -> str:
+    """The number of a class or client, behind its name if that is another."""
+    if not names or names[number] == str(number):
+        return str(number)
+    return f"{shortened(names[number])} ({number})"
+
+
 def made(overrides: Sequence[str], search: Search) -> Split:
     """The split of the run that ``robustfl-bench OVERRIDES`` makes. Raises ConfigError or DataError."""
     resolved = compose.resolve(overrides, search)
@@ -125,6 +157,8 @@ def made(overrides: Sequence[str], search: Search) -> Split:
         num_samples=len(clients.data.train_y),
         byzantine=frozenset(byzantine),
         added=len(clients.byzantine_ids) - len(byzantine),
+        classes=dataset.class_names,
+        clients=_owners(dataset, clients.data) if planned.parts.partition.by_owner else (),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robustfl_bench.config.names import in_words
-from robustfl_bench.experiment.split import Split
+from robustfl_bench.experiment.split import Split, shortened
 from robustfl_bench.pages.pictures.canvas import WIDTHS, drawable, for_print
 from robustfl_bench.pages.pictures.styles import BLUE, ORANGE
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROW, _TALLEST = 0.17, 4.6  # inches of a class, and of all classes together
+_ROW, _LOWEST, _TALLEST = 0.17, 0.5, 4.6  # inches of a class, and of all classes together
+_SLANTED = 0.4  # inches of clients' names
+_NAMED = 10  # classes or clients at most whose names have room
 _FULL, _WIDE = 0.9, 0.9  # height of the largest count and width of a bar, where the next class and client are 1 away
 
 
@@ -32,12 +34,15 @@ def draw(split: Split) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     classes = split.counts.shape[1]
-    height = min(_ROW * classes, _TALLEST)
-    figure = Figure(figsize=(WIDTHS["column"], 1.35 + height), layout="constrained")
+    height = max(_LOWEST, min(_ROW * classes, _TALLEST)) if classes else 0
+    named = 0 < len(split.clients) <= _NAMED
+    figure = Figure(figsize=(WIDTHS["column"], 1.35 + height + _SLANTED * named), layout="constrained")
     if classes:
         top, below = figure.subplots(2, 1, sharex=True, height_ratios=[0.6, height])
         _rows(below, split)
         below.yaxis.set_major_locator(MaxNLocator(min(classes, 10), integer=True))
+        if split.classes and classes <= _NAMED:
+            below.set_yticks(range(classes), [drawable(shortened(name)) for name in split.classes])
     else:
         top = below = figure.subplots()
     byzantine = _byzantine(split)
@@ -49,9 +54,12 @@ def draw(split: Split) -> Figure:
         top.plot(where, np.full(len(where), 1.17 * split.sizes.max()), "v", color="black", markersize=2.5)
     top.set_ylim(0, 1.25 * split.sizes.max())
     top.set_title(drawable(in_words(split.title)))
-    below.set_xlabel("client")
+    below.set_xlabel(f"client (a full row of a class: {split.counts.max()} samples)" if classes else "client")
     below.set_xlim(-0.5, len(split.sizes) - 0.5)
     below.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    if named:
+        names = [drawable(shortened(name)) for name in split.clients]
+        below.set_xticks(range(len(names)), names, rotation=30, ha="right")
     for axis in {top, below}:
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
@@ -73,7 +81,7 @@ def _rows(axis: Axes, split: Split) -> None:
     if split.counts.shape[1] <= 30:
         axis.hlines(np.arange(split.counts.shape[1]) - 0.5, -0.5, len(split.sizes) - 0.5, "#bbbbbb", linewidth=0.4)
     axis.set_ylim(-0.5, split.counts.shape[1] - 0.5)
-    axis.set_ylabel(f"class (a full row: {split.counts.max()} samples)")
+    axis.set_ylabel("class")
 
 
 def _legend(figure: Figure, split: Split, byzantine: np.ndarray) -> None:
