@@ -41,11 +41,6 @@ class Graph:
         return int((self.honest.sum(axis=1) + self.byzantine.sum(axis=1)).min(initial=len(self.honest)))
 
     @property
-    def most_byzantine(self) -> int:
-        """The largest number of attackers among the neighbours of an honest node."""
-        return int(self.byzantine.sum(axis=1).max(initial=0))
-
-    @property
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """The gossip weights W of Metropolis and Hastings: (h, h) among honest nodes, own weights on the diagonal, and
         (h, b) of attackers' messages; float64, each node's sum to 1.
