@@ -359,9 +359,9 @@ FACTS = (
     *(
         Fact(words, lambda condition=condition, path=path: on_cifar10(path, condition))  # type: ignore[misc]
         for words, path, condition in (
-            (f"| standardized, as in the table | {7 * '{:.1f} | '}", "cifar10", "attack == 'none'"),
+            (f"| `standardize`, as in the table | {7 * '{:.1f} | '}", "cifar10", "attack == 'none'"),
             (
-                f"(`dataset.scaling=symmetric`) | | {6 * '{:.1f} | '}",
+                f"| `symmetric`: -1 to 1 | | {6 * '{:.1f} | '}",
                 "options",
                 f"{_SYMMETRIC} and not ({_OTHER_RATE})",
             ),
@@ -378,7 +378,7 @@ FACTS = (
             ("200 rounds in place of 500 ({:.1f} with", "options", "aggregator == 'raga' and rounds == 200"),
             ("LeNet has {:.1f} after 250)", "options", "aggregator == 'raga' and rounds == 250"),
             ("shifted and mirrored ({:.1f}) lead", "options", "augmentation == 'shift_flip'"),
-            ("| 0 to 1 (`dataset.scaling=unit`) | {:.1f} | {:.1f} |", "options", "`dataset.scaling` == 'unit'"),
+            ("| `unit`: 0 to 1 | {:.1f} | {:.1f} |", "options", "`dataset.scaling` == 'unit'"),
         )
     ),
     Fact(
