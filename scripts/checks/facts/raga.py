@@ -62,7 +62,7 @@ def on_cifar10(path: str, condition: str) -> list[float]:
 
 
 _SYMMETRIC = "`dataset.scaling` == 'symmetric'"
-_OTHER_RATE = "`local_update.steps` == 2 or (aggregator == 'median' and lr == 0.02)"
+_OTHER_RATE = "(`local_update.steps` == 2 or (aggregator == 'median' and lr == 0.02))"
 
 
 def _fedavg_on_cifar10(attack: str) -> list[str]:
@@ -363,7 +363,7 @@ FACTS = (
             (
                 f"| `symmetric`: -1 to 1 | | {6 * '{:.1f} | '}",
                 "options",
-                f"{_SYMMETRIC} and not ({_OTHER_RATE})",
+                f"{_SYMMETRIC} and not {_OTHER_RATE}",
             ),
             (
                 "Median at twice the rate has {:.1f} with these pixels",
