@@ -136,7 +136,7 @@ def test_no_seeds_for_a_claim_that_cannot_hold_any_more(tmp_path: Path) -> None:
 
 def test_hours_come_from_the_most_similar_runs(tmp_path: Path) -> None:
     make_run(tmp_path, "boba", "ipm", batch_size=50)
-    runs = records.load(tmp_path)
+    runs = records.load(tmp_path).assign(data="mnist: 60000 + 10000 samples")
     costs = Costs(runs, index := Index(runs))
     (held,) = index.configs
     per_round = SECONDS / ROUNDS
@@ -148,8 +148,11 @@ def test_hours_come_from_the_most_similar_runs(tmp_path: Path) -> None:
     assert [cost.source for cost in found] == [
         "other seeds of the same cells", "other rules in the same setting", "the same network and data, by samples"
     ]  # fmt: skip
-    local = {**larger, "local_update._target_": "robustfl_bench.local_updates.FedAvg"}
-    assert costs.of([local]).hours != costs.of([local]).hours, "its clients may pass over their samples many times"
+    local = {**larger, "local_update._target_": "robustfl_bench.local_updates.LocalSgd", "local_update.steps": "3"}
+    assert costs.of([local]).seconds / 200 == pytest.approx(12 * per_round)
+    assert costs.of([local]).source == "the same network and data with other local updates, by samples"
+    local = {**larger, "local_update._target_": "robustfl_bench.local_updates.FedAvg", "local_update.epochs": "2"}
+    assert costs.of([local]).seconds / 200 == pytest.approx(2 * 60_000 / 5_000 * per_round), "passes over all samples"
     gpu = Costs(runs.assign(device="cuda:0"), index)
     assert gpu.of([held]).hours != gpu.of([held]).hours, "a GPU says nothing about the time of a core"
     assert costs.of([held, unknown]).hours != costs.of([held, unknown]).hours, "not a number"

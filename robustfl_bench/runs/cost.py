@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.runs.matching import Config, Index
+from robustfl_bench.runs.matching import Config, Index, default_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SAMPLES = re.compile(r"(\d+) \+ \d+ samples")
-_NETWORK = {"dataset", "model", "local_update"}
-_SETTING = _NETWORK | {"batch_size", "num_clients", "participation"}
+_NETWORK = {"dataset", "model"}
+_TRAINING = _NETWORK | {"local_update"}
+_SETTING = _TRAINING | {"batch_size", "num_clients", "participation"}
 HOUR = 3600
 
 
@@ -47,7 +48,12 @@ _KINDS = (
     _Kind("other seeds of the same cells", lambda config: frozenset(config.items())),
     _Kind("the same rule in the same setting", lambda config: _shared(config, {"aggregator", *_SETTING})),
     _Kind("other rules in the same setting", lambda config: _shared(config, _SETTING)),
-    _Kind("the same network and data, by samples", lambda config: _shared(config, _NETWORK), scaled=True),
+    _Kind("the same network and data, by samples", lambda config: _shared(config, _TRAINING), scaled=True),
+    _Kind(
+        "the same network and data with other local updates, by samples",
+        lambda config: _shared(config, _NETWORK),
+        scaled=True,
+    ),
 )
 """From the closest likeness to the loosest."""
 
@@ -87,10 +93,20 @@ class Costs:
         """The samples whose gradients a round takes, or 1 for a kind whose rounds are alike; nan if unknown."""
         if not kind.scaled:
             return 1
-        share = float(config.get("participation", 1))
-        if (batch := config.get("batch_size")) is None:
-            return share * self._samples.get(config["dataset._target_"], math.nan)
-        return share * int(config["num_clients"]) * int(batch)
+        steps, epochs = (_told(config, name) for name in ("steps", "epochs"))
+        samples, batch = self._samples.get(config["dataset._target_"], math.nan), config.get("batch_size")
+        if epochs or batch is None:
+            seen = samples * (epochs or steps or 1)
+        else:
+            seen = int(config["num_clients"]) * int(batch) * (steps or 1)
+        return float(config.get("participation", 1)) * seen
+
+
+def _told(config: Config, option: str) -> int:
+    """A whole number that the local update has; 0 if it has none."""
+    name = f"local_update.{option}"
+    value = config.get(name, default_of(config["local_update._target_"], option))
+    return 0 if value == "null" else int(value)
 
 
 def _train_samples(runs: pd.DataFrame, index: Index) -> dict[str, int]:

@@ -122,11 +122,12 @@ def _target_of(name: str) -> str:
 
 def _unless_default(name: str, value: str, target: str | None) -> str:
     """A setting's value; absent if it is the default of its class, ``target``; see ``identity.canonical``."""
-    usual = "null" if target is None else _default(target, name.rpartition(".")[2])
+    usual = "null" if target is None else default_of(target, name.rpartition(".")[2])
     return "absent" if value == usual else value
 
 
-def _default(target: str, option: str) -> str:
+def default_of(target: str, option: str) -> str:
+    """The default of a class's option, as a setting is written; ``null`` if it has none."""
     return canonical(text(leaf(identity.canonical(public.defaults(target).get(option)))))
 
 
