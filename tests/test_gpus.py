@@ -1,11 +1,13 @@
 """Which GPU each worker of a machine sees, and what a full one says; no GPU is needed to know."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from robustfl_bench.engine import loop
+from robustfl_bench.experiment import memory
 from robustfl_bench.sweeps import gpus
 from robustfl_bench.sweeps.cells import Sweep
 from robustfl_bench.sweeps.gpus import gpus_for, seen_by
@@ -54,3 +56,32 @@ def test_a_run_without_memory_on_the_gpu_says_so_in_one_line(bench: Bench, monke
     assert outcome.code == 1
     assert "which 156.19 MiB is free; make fewer runs at once on it (hydra.launcher." in outcome.err
     assert "Process" not in outcome.err and "OutOfMemoryError" not in outcome.err
+
+
+def test_a_run_that_finds_the_gpu_full_waits_for_others_and_has_the_same_result(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its GPU is a CPU here, which two of four rounds find full."""
+    words = ("rounds=4", "num_clients=4", "partition=iid", "model.hidden=[4]", "checkpoint_seconds=0")
+    assert bench(*words, f"results_dir={tmp_path / 'undisturbed'}").code == 0
+    full, free, train = [2, 3], [0, 3, 5, 0, 1, 6], loop.run
+
+    def fill(federation: Any, state: Any, *more: Any) -> Any:
+        for done in train(federation, state, *more):
+            yield done
+            if full and done[0].round == full[0]:
+                full.pop(0)
+                raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(loop, "run", fill)
+    monkeypatch.setattr(memory, "others_on", lambda device: device.type == "cpu")
+    monkeypatch.setattr(memory, "folder_of_user", lambda name: tmp_path / name)
+    monkeypatch.setattr(memory, "_gpu", lambda _: ("uuid", free.pop(0), 8))
+    monkeypatch.setattr(memory, "_most_held", lambda _: 2)
+    monkeypatch.setattr(memory.Reservations, "are_others", True)
+    monkeypatch.setattr(memory, "POLL", 0.01)
+    outcome = bench(*words)
+    assert outcome.code == 0 and not full and not free, outcome.err
+    assert outcome.err.count("cpu is full: this run waits for others on it to end, or for 4 ") == 2
+    (expected,), (found,) = ([*(tmp_path / name).glob("runs/*/metrics.csv")] for name in ("undisturbed", "results"))
+    assert found.read_bytes() == expected.read_bytes()

@@ -172,7 +172,7 @@ def _attempt(
         with threads(choose_threads(planned, len(data.train_y))) as number:
             outcome["num_threads"] = number
             if train is None:
-                outcome |= yield from _train_here(planned, federation, folder, trackers, silent)
+                outcome |= yield from _train_beside_others(planned, federation, folder, trackers, silent)
             else:
                 outcome |= train(planned, federation, folder, trackers)
         return outcome | {"status": folders.FINISHED} | results(_all_rows(planned, folder)), None
@@ -306,6 +306,22 @@ def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> An
 
 
 Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]
+
+
+def _train_beside_others(
+    planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
+) -> Steps[Mapping[str, Any]]:
+    """Train in this process, and go on from the last checkpoint where other runs had filled the GPU."""
+    import torch
+
+    device = federation.data.train_x.device
+    while True:
+        try:
+            return (yield from _train_here(planned, federation, folder, trackers, silent))
+        except torch.OutOfMemoryError:
+            if not memory.others_on(device):
+                raise
+        memory.wait_for_others(planned, device)  # the error, which holds what the round had, is gone
 
 
 def _train_here(

@@ -256,10 +256,7 @@ def _wait_for_gpu(planned: Plan, gpu: "torch.device", needed: Mapping[str, int])
     Raises ConfigError if it can never fit, or if no other run is seen there that could end.
     """
     wanted, (name, free, total) = sum(needed.values()), _gpu(gpu)
-    try:
-        runs = Reservations(folder_of_user(f"memory-{name}"))
-    except OSError:  # likewise
-        runs = None
+    runs = _runs_on(name)
     waits, unseen = False, 0
     while wanted > free:
         release_gpu()
@@ -274,6 +271,45 @@ def _wait_for_gpu(planned: Plan, gpu: "torch.device", needed: Mapping[str, int])
         _, free, _ = _gpu(gpu)
     if runs is not None:
         _announce(runs, planned, wanted)
+
+
+def others_on(device: "torch.device") -> bool:
+    """Whether other runs are seen on a GPU; False on a CPU."""
+    return device.type != "cpu" and (runs := _runs_on(_gpu(device)[0])) is not None and runs.are_others
+
+
+def wait_for_others(planned: Plan, gpu: "torch.device") -> None:
+    """Wait, in a run that found its GPU full, until twice the memory that this process had there is free, or no other
+    run is on it.
+
+    How much a network takes while it trains, which ``needs`` leaves out, is known only then.
+    """
+    wanted, runs = 2 * _most_held(gpu), _runs_on(_gpu(gpu)[0])
+    if runs is None:
+        return
+    release_gpu()
+    needed = _announced.get((runs.folder, id(planned)), 0)
+    _withdraw(runs, id(planned))  # runs that wait for each other would wait forever
+    say(f"{gpu} is full: this run waits for others on it to end, or for {_size(wanted)}, and goes on from its last "
+        "checkpoint")  # fmt: skip
+    while runs.are_others and _gpu(gpu)[1] < wanted:
+        time.sleep(POLL)
+    _announce(runs, planned, needed)
+
+
+def _runs_on(name: str) -> Reservations | None:
+    """What runs on a GPU announced; None where there is nowhere to write, and runs do not know of each other."""
+    try:
+        return Reservations(folder_of_user(f"memory-{name}"))
+    except OSError:
+        return None
+
+
+def _most_held(gpu: "torch.device") -> int:
+    """The most bytes that this process has had on a GPU at once."""
+    import torch
+
+    return torch.cuda.max_memory_reserved(gpu)
 
 
 def _gpu(gpu: "torch.device") -> tuple[str, int, int]:
