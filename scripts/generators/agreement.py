@@ -20,8 +20,8 @@ SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "explained", "open
 """The columns of the overview in README.md."""
 FIVE = ("arfl", "boba", "brace", "brifca", "raga")
 """The papers whose systems the package has whole, which README.md shows; it has single cells of others."""
-STATE = (*SHORT[1:-2], "too few seeds", "undecided", "not tested", SHORT[-1])
-"""Those of a paper's own page."""
+STATE = SHORT[1:7], (*SHORT[7:10], "too few seeds", "undecided", "not tested", SHORT[-1])
+"""Those of a paper's own page, in two tables that fit its width: the numbers, the claims."""
 BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -41,8 +41,9 @@ def pages() -> dict[Path, str]:
     whole = scorecard.overview(scores)
     for place, score in enumerate(scores):
         page = RESULTS / score.name / "README.md"
-        counts = _short(replace(whole, rows=whole.rows[place : place + 1]), STATE)
-        made[page] = _filled(page, counts, *claim_sheets.decided(score))
+        own = replace(whole, rows=whole.rows[place : place + 1])
+        counts = [_short(own, columns) for columns in STATE]
+        made[page] = _filled(page, *counts, *claim_sheets.decided(score))
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
     return made | {
         README: _filled(README, whole, *claim_sheets.cheapest(scores)), FRONT: _filled(FRONT, _short(front, SHORT))
