@@ -75,6 +75,11 @@ def above(name: str, row: str) -> list[float]:
     return [sum(number > 0 for number in differences), len(differences), max(differences)]
 
 
+def measured(name: str, column: str, *rows: str) -> list[float]:
+    """The numbers of rows in one column of a paper's table without blocks."""
+    return [_tables()[name].cells["", row, column].mean for row in rows]
+
+
 def _two_points(table: Any) -> float:
     return 0.02 if "fraction" in {column.value.unit for column in table.columns} else 2.0
 
