@@ -19,7 +19,7 @@ from robustfl_bench.store.folders import DIVERGED, FINISHED, INFEASIBLE
 from robustfl_bench.tables import claim_sheets, sheets
 from robustfl_bench.tables.claim_sheets import hours
 from robustfl_bench.tables.claims import short
-from robustfl_bench.tables.decisions import Open, Step, WantedRun
+from robustfl_bench.tables.decisions import Open, WantedRun
 from robustfl_bench.tables.described import Paper, papers
 from robustfl_bench.tables.measured import MeasuredPaper, scored
 
@@ -62,13 +62,16 @@ def _decide(asked: Namespace) -> None:
     while True:
         measured = _measured(paper, asked)
         left = asked.hours * HOUR - (time.monotonic() - began)
-        if (following := _next(measured.open_claims, made, left)) is None:
+        claims = _cheapest_first(measured.open_claims)
+        feasible = (claim for claim in claims if not _hindrance(claim, made, left))
+        if (claim := next(feasible, None)) is None or (step := claim.next) is None:
             break
-        claim, step = following
         cells = [(*run.overrides, *_overrides(asked), f"seed={run.seed}", f"results_dir={asked.results_dir}")
                  for run in step.runs]  # fmt: skip
         made_cells(cells, asked, f"{_about(claim)}, look at {step.look} seeds", (FINISHED, DIVERGED, INFEASIBLE))
         made |= set(step.runs)
+    for claim in claims:
+        say(f"{_about(claim)}: {_hindrance(claim, made, left)}")
     print(sheets.FORMATS["text"]([claim_sheets.claims(measured), *claim_sheets.deciding(measured)]), end="")
 
 
@@ -96,21 +99,17 @@ def _overrides(asked: Namespace) -> list[str]:
     return [word for word in asked.words if "=" in word]
 
 
-def _next(claims: Sequence[Open], made: Set[WantedRun], left: float) -> tuple[Open, Step] | None:
-    """The cheapest look that lacks runs which this command has not ``made``, and fits into the seconds that are left; a
-    look of unknown length fits as long as there are any."""
-    for claim in _cheapest_first(claims):
-        if (step := claim.next) is None:
-            say(f"{_about(claim)}: {claim.stands}")
-        elif made >= set(step.runs):
-            say(f"{_about(claim)}: its runs do not have all numbers; robustfl-results table "
-                f"{claim.verdict.claim.table} says why")  # fmt: skip
-        elif left <= 0 or step.cost.seconds > left:
-            say(f"{_about(claim)}: the look at {step.look} seeds takes {hours(step.cost.hours)} h, the budget has "
+def _hindrance(claim: Open, made: Set[WantedRun], left: float) -> str:
+    """Why a claim gets no further look: it has none, this command ``made`` its runs, or it does not fit into the
+    seconds that are left, which a look of unknown length does as long as there are any; empty if nothing hinders."""
+    if (step := claim.next) is None:
+        return claim.stands
+    if made >= set(step.runs):
+        return f"its runs do not have all numbers; robustfl-results table {claim.verdict.claim.table} says why"
+    if left <= 0 or step.cost.seconds > left:
+        return (f"the look at {step.look} seeds takes {hours(step.cost.hours)} h, the budget has "
                 f"{hours(max(left, 0) / HOUR)} h left")  # fmt: skip
-        else:
-            return claim, step
-    return None
+    return ""
 
 
 def _cheapest_first(claims: Sequence[Open]) -> list[Open]:
