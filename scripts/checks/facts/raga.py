@@ -191,10 +191,11 @@ FACTS = (
         ],
     ),
     Fact(
-        "With the MLP on CIFAR-10 it has {:.1f}, and {:.1f} without attack.",
+        "On CIFAR-10 it has {:.1f} with the MLP and {:.1f} with LeNet, without attack {:.1f} and {:.1f}.",
         lambda: [
-            100 * float(runs("raga/cifar10.csv").query(f"model == 'mlp' and {one}")["best_accuracy"].mean())
+            100 * float(runs("raga/cifar10.csv").query(f"model == '{model}' and {one}")["best_accuracy"].mean())
             for one in (_MCA, "aggregator == 'mca' and attack == 'none'")
+            for model in ("mlp", "lenet")
         ],
     ),
     Fact(
