@@ -39,6 +39,12 @@ def cifar10_of_arfl(rule: str) -> list[float]:
     return [100 * run["final_accuracy"].item(), run["test_loss"].item(), run["last.byzantine_weight"].item()]
 
 
+def shakespeare(attack: str, *rules: str) -> list[float]:
+    """The accuracies of rules after ten rounds on Shakespeare, in percent."""
+    conditions = (f"aggregator == '{rule}' and attack == '{attack}'" for rule in rules)
+    return percent("arfl/shakespeare_quick.csv", *conditions, column="final_accuracy")
+
+
 def from_honest_fedavg() -> list[object]:
     """How many honest clients Fig. 7 has on MNIST, and the most by which the weight of one by ARFL differs from that by
     FedAvg with the honest clients alone."""
@@ -48,8 +54,21 @@ def from_honest_fedavg() -> list[object]:
 
 
 PAGE = "results/arfl/README.md"
+FIVE = ("fedavg", "rfa", "mkrum", "cfl", "arfl")
+"""The rules of Table 2."""
 
 FACTS = (
+    Fact(
+        "with the labels of half of the clients shuffled all five rules have {:.1f}, as they",
+        lambda: sorted({round(number, 1) for number in shakespeare("label_shuffle", *FIVE)}),
+    ),
+    Fact(
+        "Without corrupted data FedAvg, ARFL and CFL have {:.1f}, RFA has {:.1f}, and Multi-Krum {:.1f}.",
+        lambda: [
+            *sorted({round(number, 1) for number in shakespeare("none", "fedavg", "arfl", "cfl")}),
+            *shakespeare("none", "rfa", "mkrum"),
+        ],
+    ),
     Fact(
         "(Fig. 7): of {} honest clients none differs by more than {:.3f}.",
         from_honest_fedavg,
