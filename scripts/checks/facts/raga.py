@@ -376,6 +376,7 @@ FACTS = (
             ("| LeNet, standardized | `standardized.csv` | {:.1f} | {:.1f} |", "standardized", _LENET),
             ("| LeNet, 0 to 1 | `options.csv` | {:.1f} |", "options", f"{_LENET} and `dataset.scaling` == 'unit'"),
             ("Median at twice the rate has {:.1f}", "options", "aggregator == 'median' and lr == 0.02"),
+            ("MCA has {:.1f} at twice its rate", "options", f"aggregator == 'mca' and lr == 0.04 and {_LENET}"),
             ("two local steps ({:.1f})", "options", "aggregator == 'raga' and `local_update.steps` == 2"),
             ("standardized pixels ({:.1f}; LeNet", "options", "aggregator == 'raga' and rounds == 200"),
             ("LeNet has {:.1f} after 250)", "options", "aggregator == 'raga' and rounds == 250"),
