@@ -9,10 +9,10 @@ import pytest
 
 from robustfl_bench.pages.inventory import inventory
 from robustfl_bench.runs import records
-from robustfl_bench.tables import agreement, described, layout, scorecard
+from robustfl_bench.tables import agreement, claim_sheets, described, layout, scorecard
 from robustfl_bench.tables.compare import compare
 from robustfl_bench.tables.described import Paper
-from robustfl_bench.tables.measured import scored
+from robustfl_bench.tables.measured import at_stand_ins, scored
 from robustfl_bench.tables.table import Table
 from robustfl_bench.tables.verdicts import FEW, HOLDS, UNTESTED
 from tests.test_paper_tables import ATTACKS, TWO, make_run
@@ -110,3 +110,26 @@ def test_a_published_number_counts_once_as_a_stand_in(results: Path) -> None:
     both = {LIKE.name: LIKE, "boba/again": replace(LIKE, name="boba/again")}
     (paper,) = scored({"boba": Paper("B", both, {})}, records.load(results))
     assert scorecard.stood_in(paper) == 9
+
+
+def test_the_cheapest_looks_at_stand_ins_are_listed_apart(tmp_path: Path) -> None:
+    make_run(tmp_path, "boba", "ipm", 0, 0.9)
+    for rule, accuracy in (("boba", 0.9), ("krum", 0.5)):
+        make_run(tmp_path, rule, "ipm", 0, accuracy, batch_size=64)
+        make_run(tmp_path, rule, "ipm", 0, accuracy, scale="quick")
+    table = replace(LIKE, looks=(2, 3))
+    claims = tuple(described.about("c", "w", "p", ("boba / ipm > krum / ipm",), LIKE.name, LIKE.keys, "here"))
+    known = {"boba": Paper("B", {LIKE.name: table}, {}, claims)}
+    runs = records.load(tmp_path)
+    own = scored(known, runs)
+    mine, theirs = claim_sheets.cheapest([*own, *at_stand_ins(known, runs, own)])
+    assert [row[-1].text for row in mine.rows] == ["robustfl-bench decide boba c --table table2_mnist"]
+    (row,) = theirs.rows
+    assert [cell.text for cell in row][3:5] == ["2", "2"], "one more seed of both rules"
+    assert row[-1].text == "robustfl-bench decide boba c scale=quick --table table2_mnist", "of two the cheaper one"
+    for rule, accuracy in (("boba", 0.91), ("krum", 0.51)):
+        make_run(tmp_path, rule, "ipm", 1, accuracy, batch_size=64)
+    runs = records.load(tmp_path)
+    own = scored(known, runs)
+    assert own[0].stood_in[0][1].word == HOLDS
+    assert at_stand_ins(known, runs, own) == [], "one kind of stand-ins decides the claim"

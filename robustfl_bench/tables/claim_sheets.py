@@ -182,25 +182,31 @@ def _lacking(one: Open) -> list[str]:
 
 
 def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:
-    """The open claims of all papers whose next looks take the least time; no sheet without such."""
-    known = ((paper, one) for paper in papers for one in paper.open_claims if 0 < one.wait < math.inf)
-    rows = [
-        words(paper.name, one.verdict.claim.name, one.verdict.claim.about, *_lacking(one)[:3],
-              command(one, paper.name, paper.overrides))
-        for paper, one in sorted(known, key=lambda found: found[1].wait)[:_CHEAPEST]
-    ]  # fmt: skip
-    if not rows:
-        return []
+    """The open claims whose next looks take the least time, with the papers' own settings and, in a sheet of their own,
+    with those of stand-ins; no sheet without such."""
+    own = [(paper, one) for paper in papers for one in paper.open_claims if not paper.overrides]
+    standing_in = [(paper, one) for paper in papers for one in paper.open_claims if paper.overrides]
     return [
-        Sheet(
-            above=[f"The {len(rows)} open claims whose next look takes the least time"],
-            heading=["paper", "claim", "table", "next look", "runs", "hours", "command"],
-            rows=rows,
-            labels=3,
-            footnotes=["next look: seeds of each compared cell; hours of one core. A look decides a claim or leaves it "
-                       "open; the command goes on to the later looks unless --hours ends it"],
-        )
+        *_cheapest(own, "The {} open claims whose next look takes the least time", [
+            "next look: seeds of each compared cell; hours of one core. A look decides a claim or leaves it open; the "
+            "command goes on to the later looks unless --hours ends it",
+        ]),
+        *_cheapest(standing_in, "The {} open claims whose next look with other settings takes the least time", [
+            "such a look can decide a claim by stand-ins, which is counted apart",
+        ]),
     ]  # fmt: skip
+
+
+def _cheapest(claims: Sequence[tuple[MeasuredPaper, Open]], title: str, footnotes: Sequence[str]) -> list[Sheet]:
+    """The first claims by the time of their next looks, each with the settings that take least."""
+    first: dict[tuple[str, str, str], tuple[MeasuredPaper, Open]] = {}
+    for paper, one in sorted(claims, key=lambda found: found[1].wait):
+        if 0 < one.wait < math.inf:
+            first.setdefault((paper.name, one.verdict.claim.name, one.verdict.claim.about), (paper, one))
+    rows = [words(*named, *_lacking(one)[:3], command(one, paper.name, paper.overrides))
+            for named, (paper, one) in list(first.items())[:_CHEAPEST]]  # fmt: skip
+    heading = ["paper", "claim", "table", "next look", "runs", "hours", "command"]
+    return [Sheet([title.format(len(rows))], heading, rows, labels=3, footnotes=footnotes)] if rows else []
 
 
 def command(one: Open, paper: str, overrides: Sequence[str] = (), options: Sequence[str] = ()) -> str:

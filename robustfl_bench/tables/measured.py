@@ -72,6 +72,27 @@ def scored(known: Mapping[str, Paper], runs: pd.DataFrame, overrides: Sequence[s
     return [_scored(name, paper, runs, index, costs, tuple(overrides)) for name, paper in known.items()]
 
 
+def at_stand_ins(known: Mapping[str, Paper], runs: pd.DataFrame, own: Sequence[MeasuredPaper]) -> list[MeasuredPaper]:
+    """Each paper of ``own``, as ``scored`` has them, with the settings of each of its stand-ins: the claims that are
+    still open, and open by stand-ins too, and their tables."""
+    index = Index(runs)
+    costs = Costs(runs, index)
+    return [_scored(paper.name, part, runs, index, costs, overrides)
+            for paper in own for overrides, part in _standing_in(known[paper.name], paper)]  # fmt: skip
+
+
+def _standing_in(described: Paper, measured: MeasuredPaper) -> Iterator[tuple[tuple[str, ...], Paper]]:
+    """The stand-ins of a paper, each with the paper reduced to the open claims of tables that allow it."""
+    decided = {place for place, (_, verdict) in measured.stood_in.items() if verdict.decided}
+    still_open = [verdict.claim for place, verdict in enumerate(measured.verdicts)
+                  if not verdict.decided and place not in decided]  # fmt: skip
+    allowed = {claim.table: described.tables[claim.table].stand_ins for claim in still_open}
+    for overrides in dict.fromkeys(one for several in allowed.values() for one in several):
+        tables = {name: described.tables[name] for name, several in allowed.items() if overrides in several}
+        claims = tuple(claim for claim in still_open if claim.table in tables)
+        yield overrides, replace(described, tables=tables, claims=claims)
+
+
 def _scored(
     name: str, paper: Paper, runs: pd.DataFrame, index: Index, costs: Costs, overrides: tuple[str, ...]
 ) -> MeasuredPaper:

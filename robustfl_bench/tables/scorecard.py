@@ -14,7 +14,7 @@ from robustfl_bench.tables import agreement, claim_sheets, layout
 from robustfl_bench.tables.claim_sheets import MEANING, kinds, words
 from robustfl_bench.tables.claims import short
 from robustfl_bench.tables.described import papers, read
-from robustfl_bench.tables.measured import MeasuredPaper, scored
+from robustfl_bench.tables.measured import MeasuredPaper, at_stand_ins, scored
 from robustfl_bench.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason
 from robustfl_bench.tables.sheets import Printed, Sheet
 from robustfl_bench.tables.table import Cell, Table
@@ -49,7 +49,8 @@ def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[s
     """
     if paper is None:
         scores = scored(papers(), runs, overrides)
-        return [overview(scores), *claim_sheets.cheapest(scores)]
+        others = [] if overrides else at_stand_ins(papers(), runs, scores)
+        return [overview(scores), *claim_sheets.cheapest([*scores, *others])]
     if paper.endswith((".yaml", ".yml")):
         known = {Path(paper).stem: read(Path(paper))}
     else:
