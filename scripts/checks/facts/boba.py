@@ -227,6 +227,17 @@ FACTS = (
         ],
     ),
     Fact(
+        "as BOBA itself has {:.1f} to {:.1f} under the attacks after these 40 rounds",
+        lambda: (
+            100
+            * runs("boba/table2_cifar10_quick.csv")
+            .query("aggregator == 'boba'")
+            .groupby("attack")
+            .final_accuracy.mean()
+            .agg(["min", "max"])
+        ).tolist(),
+    ),
+    Fact(
         "at quick scale one, two and three passes without attackers have {:.1f}, {:.1f} and {:.1f}",
         lambda: (
             100
