@@ -67,18 +67,28 @@ def scored(known: Mapping[str, Paper], runs: pd.DataFrame, overrides: Sequence[s
 
     Raises ConfigError for overrides that no cell can have and for runs that would be mixed although they differ.
     """
-    index = Index(runs)
-    costs = Costs(runs, index)
-    return [_scored(name, paper, runs, index, costs, tuple(overrides)) for name, paper in known.items()]
+    evidence = _Evidence(runs)
+    return [_scored(name, paper, evidence, tuple(overrides)) for name, paper in known.items()]
 
 
-def at_stand_ins(known: Mapping[str, Paper], runs: pd.DataFrame, own: Sequence[MeasuredPaper]) -> list[MeasuredPaper]:
-    """Each paper of ``own``, as ``scored`` has them, with the settings of each of its stand-ins: the claims that are
-    still open, and open by stand-ins too, and their tables."""
-    index = Index(runs)
-    costs = Costs(runs, index)
-    return [_scored(paper.name, part, runs, index, costs, overrides)
-            for paper in own for overrides, part in _standing_in(known[paper.name], paper)]  # fmt: skip
+def scored_with_stand_ins(
+    known: Mapping[str, Paper], runs: pd.DataFrame
+) -> tuple[list[MeasuredPaper], list[MeasuredPaper]]:
+    """Papers measured by ``runs``, as ``scored`` has them; and each with the settings of each of its stand-ins, reduced
+    to the claims that are still open, and open by stand-ins too, and their tables."""
+    evidence = _Evidence(runs)
+    own = [_scored(name, paper, evidence, ()) for name, paper in known.items()]
+    others = [_scored(paper.name, part, evidence, overrides)
+              for paper in own for overrides, part in _standing_in(known[paper.name], paper)]  # fmt: skip
+    return own, others
+
+
+class _Evidence:
+    """Runs, with their settings and their times."""
+
+    def __init__(self, runs: pd.DataFrame) -> None:
+        self.runs, self.index = runs, Index(runs)
+        self.costs = Costs(runs, self.index)
 
 
 def _standing_in(described: Paper, measured: MeasuredPaper) -> Iterator[tuple[tuple[str, ...], Paper]]:
@@ -93,9 +103,8 @@ def _standing_in(described: Paper, measured: MeasuredPaper) -> Iterator[tuple[tu
         yield overrides, replace(described, tables=tables, claims=claims)
 
 
-def _scored(
-    name: str, paper: Paper, runs: pd.DataFrame, index: Index, costs: Costs, overrides: tuple[str, ...]
-) -> MeasuredPaper:
+def _scored(name: str, paper: Paper, evidence: _Evidence, overrides: tuple[str, ...]) -> MeasuredPaper:
+    runs, index, costs = evidence.runs, evidence.index, evidence.costs
     fillings = {full: filled(table, runs, runs, index, overrides) for full, table in paper.tables.items()}
     tables = {full: filling.table for full, filling in fillings.items()}
     verdicts = [judge(claim, tables[claim.table], paper.tables[claim.table].looks) for claim in paper.claims]

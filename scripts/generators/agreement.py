@@ -11,7 +11,7 @@ from robustfl_bench.experiment import rates  # noqa: F401  (descriptions may hav
 from robustfl_bench.runs import archive
 from robustfl_bench.tables import claim_sheets, layout, scorecard, sheets
 from robustfl_bench.tables.described import papers, read
-from robustfl_bench.tables.measured import MeasuredPaper, at_stand_ins, scored
+from robustfl_bench.tables.measured import MeasuredPaper, scored, scored_with_stand_ins
 
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"
@@ -28,8 +28,7 @@ BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re
 def pages() -> dict[Path, str]:
     """What each file should hold."""
     runs = archive.kept()
-    known = papers()
-    scores = scored(known, runs)
+    scores, others = scored_with_stand_ins(papers(), runs)
     made: dict[Path, str] = {}
     for score in scores:
         folder, judged = RESULTS / score.name, scorecard.page(score)
@@ -46,7 +45,7 @@ def pages() -> dict[Path, str]:
         counts = [_short(own, columns) for columns in STATE]
         made[page] = _filled(page, *counts, *claim_sheets.decided(score))
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
-    cheapest = claim_sheets.cheapest([*scores, *at_stand_ins(known, runs, scores)])
+    cheapest = claim_sheets.cheapest([*scores, *others])
     return made | {README: _filled(README, whole, *cheapest), FRONT: _filled(FRONT, _short(front, SHORT))}
 
 
