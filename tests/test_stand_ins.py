@@ -12,7 +12,7 @@ from robustfl_bench.runs import records
 from robustfl_bench.tables import agreement, claim_sheets, described, layout, scorecard
 from robustfl_bench.tables.compare import compare
 from robustfl_bench.tables.described import Paper
-from robustfl_bench.tables.measured import scored, scored_with_stand_ins
+from robustfl_bench.tables.measured import scored
 from robustfl_bench.tables.table import Table
 from robustfl_bench.tables.verdicts import FEW, HOLDS, UNTESTED
 from tests.test_paper_tables import ATTACKS, TWO, make_run
@@ -120,14 +120,16 @@ def test_the_cheapest_looks_at_stand_ins_are_listed_apart(tmp_path: Path) -> Non
     table = replace(LIKE, looks=(2, 3))
     claims = tuple(described.about("c", "w", "p", ("boba / ipm > krum / ipm",), LIKE.name, LIKE.keys, "here"))
     known = {"boba": Paper("B", {LIKE.name: table}, {}, claims)}
-    own, others = scored_with_stand_ins(known, records.load(tmp_path))
-    mine, theirs = claim_sheets.cheapest([*own, *others])
+    (paper,) = scored(known, records.load(tmp_path))
+    mine, theirs = claim_sheets.cheapest([paper])
     assert [row[-1].text for row in mine.rows] == ["robustfl-bench decide boba c --table table2_mnist"]
     (row,) = theirs.rows
     assert [cell.text for cell in row][3:5] == ["2", "2"], "one more seed of both rules"
     assert row[-1].text == "robustfl-bench decide boba c scale=quick --table table2_mnist", "of two the cheaper one"
+    (deciding,) = claim_sheets.deciding(paper)
+    assert deciding.rows[0][-1].text.startswith("scale=quick, "), "the same one, and what it still lacks"
     for rule, accuracy in (("boba", 0.91), ("krum", 0.51)):
         make_run(tmp_path, rule, "ipm", 1, accuracy, batch_size=64)
-    own, others = scored_with_stand_ins(known, records.load(tmp_path))
-    assert own[0].stood_in[0][1].word == HOLDS
-    assert others == [], "one kind of stand-ins decides the claim"
+    (paper,) = scored(known, records.load(tmp_path))
+    assert paper.stood_in[0][1].word == HOLDS
+    assert paper.standing_in == [], "one kind of stand-ins decides the claim"

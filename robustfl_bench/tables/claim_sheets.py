@@ -139,7 +139,8 @@ def deciding(paper: MeasuredPaper) -> list[Sheet]:
     planned = [one for one in paper.open_claims if one.stands != NO_LOOKS]
     if not planned:
         return []
-    rows = [words(one.verdict.claim.name, one.verdict.claim.about, *_lacking(one)) for one in planned]
+    rows = [words(one.verdict.claim.name, one.verdict.claim.about, *_lacking(one), _stand_in(paper, one))
+            for one in planned]  # fmt: skip
     changes = "".join(f" {override}" for override in paper.overrides)
     return [
         Sheet(
@@ -161,7 +162,8 @@ def deciding(paper: MeasuredPaper) -> list[Sheet]:
                 "look: the number of seeds of each compared cell, of one attack if a worst case is to be the worse "
                 "one; the looks, fixed beforehand, share the 5% (Pocock)",
                 "hours of one core, as long as each look leaves the claim open; times of: the runs that they are "
-                "estimated from, too many where those are smaller; stand-in: the hours of all looks at these settings",
+                "estimated from, too many where those are smaller; stand-in: the settings that take "
+                "least, and the hours of all looks at them",
                 f"robustfl-bench decide {paper.name} CLAIM{changes} makes the runs, look after look, until the claim "
                 "is decided; with --dry-run it says what it would do",
             ],
@@ -170,24 +172,28 @@ def deciding(paper: MeasuredPaper) -> list[Sheet]:
 
 
 def _lacking(one: Open) -> list[str]:
-    """Seeds, runs and hours of the next look, seeds and hours of the last, what the hours come from, and the hours of
-    a stand-in."""
+    """Seeds, runs and hours of the next look, seeds and hours of the last, and what the hours come from."""
     if (step := one.next) is None or (last := one.last) is None:
-        return [one.stands, *["-"] * 6]
-    other = one.stand_in
-    return [
-        str(step.look), str(len(step.runs)), hours(step.cost.hours), str(last.look), hours(last.cost.hours),
-        last.cost.source, f"{other[0]}, {hours(other[1].hours)}" if other else "-",
-    ]  # fmt: skip
+        return [one.stands, *["-"] * 5]
+    return [str(step.look), str(len(step.runs)), hours(step.cost.hours), str(last.look), hours(last.cost.hours),
+            last.cost.source]  # fmt: skip
+
+
+def _stand_in(paper: MeasuredPaper, one: Open) -> str:
+    """``batch_size=64, 0.7``: the stand-in whose looks at the same claim take least, and their hours."""
+    claim = one.verdict.claim
+    looks = [(last.cost.hours, " ".join(part.overrides)) for part in paper.standing_in for other in part.open_claims
+             if other.verdict.claim == claim and (last := other.last)]  # fmt: skip
+    known = [look for look in looks if not math.isnan(look[0])] or looks
+    return f"{min(known)[1]}, {hours(min(known)[0])}" if known else "-"
 
 
 def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:
     """The open claims whose next looks take the least time, with the papers' own settings and, in a sheet of their own,
     with those of stand-ins; no sheet without such."""
-    own = [(paper, one) for paper in papers for one in paper.open_claims if not paper.overrides]
-    standing_in = [(paper, one) for paper in papers for one in paper.open_claims if paper.overrides]
+    standing_in = [part for paper in papers for part in paper.standing_in]
     return [
-        *_cheapest(own, "The {} open claims whose next look takes the least time", [
+        *_cheapest(papers, "The {} open claims whose next look takes the least time", [
             "next look: seeds of each compared cell; hours of one core. A look decides a claim or leaves it open; the "
             "command goes on to the later looks unless --hours ends it",
         ]),
@@ -197,9 +203,10 @@ def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:
     ]  # fmt: skip
 
 
-def _cheapest(claims: Sequence[tuple[MeasuredPaper, Open]], title: str, footnotes: Sequence[str]) -> list[Sheet]:
+def _cheapest(papers: Sequence[MeasuredPaper], title: str, footnotes: Sequence[str]) -> list[Sheet]:
     """The first claims by the time of their next looks, each with the settings that take least."""
     first: dict[tuple[str, str, str], tuple[MeasuredPaper, Open]] = {}
+    claims = [(paper, one) for paper in papers for one in paper.open_claims]
     for paper, one in sorted(claims, key=lambda found: found[1].wait):
         if 0 < one.wait < math.inf:
             first.setdefault((paper.name, one.verdict.claim.name, one.verdict.claim.about), (paper, one))

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from robustfl_bench.config import compose, identity
+from robustfl_bench.config import identity
 from robustfl_bench.runs import matching
 from robustfl_bench.runs.cost import Cost, Costs
 from robustfl_bench.tables.claims import Comparison, Key, Side
 from robustfl_bench.tables.filling import Filling, Overrides, key_of
 from robustfl_bench.tables.table import INFEASIBLE, NOT_YET
-from robustfl_bench.tables.verdicts import FEW, UNTESTED, Known, Verdict, cells_of, extreme_of, numbers, one_suffices
+from robustfl_bench.tables.verdicts import FEW, Known, Verdict, cells_of, extreme_of, numbers, one_suffices
 
 NO_LOOKS = "no looks are planned"
 EXHAUSTED = "open at the last look"
@@ -83,18 +83,6 @@ class Open:
                 if words := reasons.get(cells[key].state):
                     return f"{words} in {' / '.join(filter(None, key))}"
         return ""
-
-    @cached_property
-    def stand_in(self) -> tuple[str, Cost] | None:
-        """The overrides of the first stand-in of a table whose cells have no numbers, and the time of all looks with
-        them alone."""
-        described = self._filling.described
-        if not described.stand_ins or not self._looks or self._filling.overrides or self.verdict.word != UNTESTED:
-            return None
-        overrides, runs = described.stand_ins[0], self._step(max(self._looks), self._comparisons).runs
-        keys = dict.fromkeys(run.overrides for run in runs)
-        configs = {key: matching.config(compose.resolve((*key, *overrides)).identity) for key in keys}
-        return " ".join(overrides), self._costs.of(configs[run.overrides] for run in runs)
 
     @property
     def stands(self) -> str:

@@ -27,8 +27,9 @@ class MeasuredPaper:
     """A paper's measured tables by name, and the verdicts on its claims.
 
     ``stood_in`` has, by its place among the ``verdicts``, what stand-ins say of a claim that is open. ``open_claims``
-    have what would decide them. ``reasons`` say why cells are outside. ``overrides`` changed all cells, and ``changed``
-    is how their settings differ from the paper's, in words.
+    have what would decide them. ``standing_in`` is the paper with the settings of each of its stand-ins, reduced to the
+    claims that are open by stand-ins too, and their tables. ``reasons`` say why cells are outside. ``overrides``
+    changed all cells, and ``changed`` is how their settings differ from the paper's, in words.
     """
 
     name: str
@@ -37,6 +38,7 @@ class MeasuredPaper:
     verdicts: Sequence[Verdict]
     stood_in: Mapping[int, tuple[str, Verdict]] = field(default_factory=dict)
     open_claims: Sequence[Open] = ()
+    standing_in: Sequence[MeasuredPaper] = ()
     reasons: Sequence[Reason] = ()
     overrides: tuple[str, ...] = ()
     changed: str = ""
@@ -68,19 +70,12 @@ def scored(known: Mapping[str, Paper], runs: pd.DataFrame, overrides: Sequence[s
     Raises ConfigError for overrides that no cell can have and for runs that would be mixed although they differ.
     """
     evidence = _Evidence(runs)
-    return [_scored(name, paper, evidence, tuple(overrides)) for name, paper in known.items()]
-
-
-def scored_with_stand_ins(
-    known: Mapping[str, Paper], runs: pd.DataFrame
-) -> tuple[list[MeasuredPaper], list[MeasuredPaper]]:
-    """Papers measured by ``runs``, as ``scored`` has them; and each with the settings of each of its stand-ins, reduced
-    to the claims that are still open, and open by stand-ins too, and their tables."""
-    evidence = _Evidence(runs)
-    own = [_scored(name, paper, evidence, ()) for name, paper in known.items()]
-    others = [_scored(paper.name, part, evidence, overrides)
-              for paper in own for overrides, part in _standing_in(known[paper.name], paper)]  # fmt: skip
-    return own, others
+    measured = [_scored(name, paper, evidence, tuple(overrides)) for name, paper in known.items()]
+    if overrides:
+        return measured
+    return [replace(paper, standing_in=[_scored(paper.name, part, evidence, changes)
+                                        for changes, part in _reduced(known[paper.name], paper)])
+            for paper in measured]  # fmt: skip
 
 
 class _Evidence:
@@ -91,8 +86,9 @@ class _Evidence:
         self.costs = Costs(runs, self.index)
 
 
-def _standing_in(described: Paper, measured: MeasuredPaper) -> Iterator[tuple[tuple[str, ...], Paper]]:
-    """The stand-ins of a paper, each with the paper reduced to the open claims of tables that allow it."""
+def _reduced(described: Paper, measured: MeasuredPaper) -> Iterator[tuple[tuple[str, ...], Paper]]:
+    """The overrides of a paper's stand-ins, each with the paper reduced to the claims that are open by stand-ins too,
+    of tables that allow them."""
     decided = {place for place, (_, verdict) in measured.stood_in.items() if verdict.decided}
     still_open = [verdict.claim for place, verdict in enumerate(measured.verdicts)
                   if not verdict.decided and place not in decided]  # fmt: skip
@@ -112,12 +108,14 @@ def _scored(name: str, paper: Paper, evidence: _Evidence, overrides: tuple[str, 
                 if not verdict.decided and (best := _stood_in(verdict, fillings[verdict.claim.table]))}  # fmt: skip
     still_open = [Open(verdict, fillings[verdict.claim.table], costs) for verdict in verdicts if not verdict.decided]
     if not overrides:
-        return MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open, paper.reasons)
+        return MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open, reasons=paper.reasons)
     own = {full: Filling(table, (), runs, runs, index) for full, table in paper.tables.items()}
     changes = (difference(own[full].wanted, filling.wanted) for full, filling in fillings.items())
     tables = {full: replace(table, order_only=True) for full, table in tables.items()}
     changed = "; ".join(dict.fromkeys(changes))
-    return MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open, (), overrides, changed)
+    return MeasuredPaper(
+        name, paper.title, tables, verdicts, stood_in, still_open, overrides=overrides, changed=changed
+    )
 
 
 def _stood_in(verdict: Verdict, filling: Filling) -> tuple[str, Verdict] | None:

@@ -14,7 +14,7 @@ from robustfl_bench.tables import agreement, claim_sheets, layout
 from robustfl_bench.tables.claim_sheets import MEANING, kinds, words
 from robustfl_bench.tables.claims import short
 from robustfl_bench.tables.described import papers, read
-from robustfl_bench.tables.measured import MeasuredPaper, scored, scored_with_stand_ins
+from robustfl_bench.tables.measured import MeasuredPaper, scored
 from robustfl_bench.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason
 from robustfl_bench.tables.sheets import Printed, Sheet
 from robustfl_bench.tables.table import Cell, Table
@@ -48,9 +48,8 @@ def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[s
     Raises ConfigError for an unknown paper and for runs that would be mixed although they differ.
     """
     if paper is None:
-        known = papers()
-        scores, others = (scored(known, runs, overrides), []) if overrides else scored_with_stand_ins(known, runs)
-        return [overview(scores), *claim_sheets.cheapest([*scores, *others])]
+        scores = scored(papers(), runs, overrides)
+        return [overview(scores), *claim_sheets.cheapest(scores)]
     if paper.endswith((".yaml", ".yml")):
         known = {Path(paper).stem: read(Path(paper))}
     else:

@@ -11,7 +11,7 @@ from robustfl_bench.experiment import rates  # noqa: F401  (descriptions may hav
 from robustfl_bench.runs import archive
 from robustfl_bench.tables import claim_sheets, layout, scorecard, sheets
 from robustfl_bench.tables.described import papers, read
-from robustfl_bench.tables.measured import MeasuredPaper, scored, scored_with_stand_ins
+from robustfl_bench.tables.measured import MeasuredPaper, scored
 
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"
@@ -28,15 +28,15 @@ BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re
 def pages() -> dict[Path, str]:
     """What each file should hold."""
     runs = archive.kept()
-    scores, others = scored_with_stand_ins(papers(), runs)
+    scores = scored(papers(), runs)
     made: dict[Path, str] = {}
     for score in scores:
         folder, judged = RESULTS / score.name, scorecard.page(score)
         made[folder / "agreement.md"] = _titled(f"{score.title}: what agrees, and the verdict on each claim", judged)
         if shown := _tables(score):
             made[folder / "tables.md"] = _titled(f"{score.title}: every number, measured and published", shown)
-    for path in RESULTS.glob("*/*.yaml"):
-        (score,) = scored({path.stem: read(path)}, runs)
+    files = sorted(RESULTS.glob("*/*.yaml"))
+    for path, score in zip(files, scored({path.stem: read(path) for path in files}, runs), strict=True):
         made[path.with_suffix(".md")] = _titled(score.title, scorecard.page(score))
     whole = scorecard.overview(scores)
     for place, score in enumerate(scores):
@@ -45,7 +45,7 @@ def pages() -> dict[Path, str]:
         counts = [_short(own, columns) for columns in STATE]
         made[page] = _filled(page, *counts, *claim_sheets.decided(score))
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
-    cheapest = claim_sheets.cheapest([*scores, *others])
+    cheapest = claim_sheets.cheapest(scores)
     return made | {README: _filled(README, whole, *cheapest), FRONT: _filled(FRONT, _short(front, SHORT))}
 
 
