@@ -19,6 +19,7 @@ _SAMPLES = re.compile(r"(\d+) \+ \d+ samples")
 _NETWORK = {"dataset", "model"}
 _TRAINING = _NETWORK | {"local_update"}
 _SETTING = _TRAINING | {"batch_size", "num_clients", "participation"}
+_CLIENTS_HELD = "dataset.num_clients"
 HOUR = 3600
 
 
@@ -37,22 +38,27 @@ class Cost:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Runs that are alike: what they share, in words, their key, and how much work one of their rounds is."""
+    """Runs that are alike: what they share, in words, their key, and what the work of a round grows with."""
 
     words: str
     key: Callable[[Config], Hashable]
-    scaled: bool = False
+    grows_with: str = ""
 
 
 _KINDS = (
     _Kind("other seeds of the same cells", lambda config: frozenset(config.items())),
     _Kind("the same rule in the same setting", lambda config: _shared(config, {"aggregator", *_SETTING})),
     _Kind("other rules in the same setting", lambda config: _shared(config, _SETTING)),
-    _Kind("the same network and data, by samples", lambda config: _shared(config, _TRAINING), scaled=True),
+    _Kind("the same network and data, by samples", lambda config: _shared(config, _TRAINING), "samples"),
     _Kind(
         "the same network and data with other local updates, by samples",
         lambda config: _shared(config, _NETWORK),
-        scaled=True,
+        "samples",
+    ),
+    _Kind(
+        "the same network on data of fewer clients, by clients",
+        lambda config: _shared({**config, _CLIENTS_HELD: ""}, _TRAINING),
+        "clients",
     ),
 )
 """From the closest likeness to the loosest."""
@@ -90,16 +96,20 @@ class Costs:
         return math.nan, len(_KINDS)
 
     def _work(self, config: Config, kind: _Kind) -> float:
-        """The samples whose gradients a round takes, or 1 for a kind whose rounds are alike; nan if unknown."""
-        if not kind.scaled:
+        """The samples whose gradients a round takes, the clients that take part, or 1 for a kind whose rounds are
+        alike; nan if unknown."""
+        if not kind.grows_with:
             return 1
+        part = float(config.get("participation", 1))
+        if kind.grows_with == "clients":
+            return part * int(config["num_clients"])
         steps, epochs = (_told(config, name) for name in ("steps", "epochs"))
-        samples, batch = self._samples.get(config["dataset._target_"], math.nan), config.get("batch_size")
+        samples, batch = self._samples.get(_data(config), math.nan), config.get("batch_size")
         if epochs or batch is None:
             seen = samples * (epochs or steps or 1)
         else:
             seen = int(config["num_clients"]) * int(batch) * (steps or 1)
-        return float(config.get("participation", 1)) * seen
+        return part * seen
 
 
 def _told(config: Config, option: str) -> int:
@@ -109,12 +119,17 @@ def _told(config: Config, option: str) -> int:
     return 0 if value == "null" else int(value)
 
 
-def _train_samples(runs: pd.DataFrame, index: Index) -> dict[str, int]:
+def _data(config: Config) -> Hashable:
+    """The data set, and how many of its clients are taken."""
+    return config["dataset._target_"], config.get(_CLIENTS_HELD)
+
+
+def _train_samples(runs: pd.DataFrame, index: Index) -> dict[Hashable, int]:
     """The training samples of each data set that the runs read."""
     samples = {}
     for config, data in zip(index.configs, runs["data"], strict=True):
         if isinstance(data, str) and (written := _SAMPLES.search(data)) and "dataset._target_" in config:
-            samples[config["dataset._target_"]] = int(written[1])
+            samples[_data(config)] = int(written[1])
     return samples
 
 
