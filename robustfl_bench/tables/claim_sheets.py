@@ -162,8 +162,8 @@ def deciding(paper: MeasuredPaper) -> list[Sheet]:
                 "look: the number of seeds of each compared cell, of one attack if a worst case is to be the worse "
                 "one; the looks, fixed beforehand, share the 5% (Pocock)",
                 "hours of one core, as long as each look leaves the claim open; times of: the runs that they are "
-                "estimated from, too many where those are smaller; stand-in: the settings that take "
-                "least, and the hours of all looks at them",
+                "estimated from, too many where those are smaller; stand-in: the settings that take least, "
+                "and the hours of all looks at them",
                 f"robustfl-bench decide {paper.name} CLAIM{changes} makes the runs, look after look, until the claim "
                 "is decided; with --dry-run it says what it would do",
             ],
@@ -184,8 +184,10 @@ def _stand_in(paper: MeasuredPaper, one: Open) -> str:
     claim = one.verdict.claim
     looks = [(last.cost.hours, " ".join(part.overrides)) for part in paper.standing_in for other in part.open_claims
              if other.verdict.claim == claim and (last := other.last)]  # fmt: skip
-    known = [look for look in looks if not math.isnan(look[0])] or looks
-    return f"{min(known)[1]}, {hours(min(known)[0])}" if known else "-"
+    if not (known := [look for look in looks if not math.isnan(look[0])] or looks):
+        return "-"
+    least, settings = min(known)
+    return f"{settings}, {hours(least)}"
 
 
 def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:

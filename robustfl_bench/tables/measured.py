@@ -65,7 +65,8 @@ class MeasuredPaper:
 
 
 def scored(known: Mapping[str, Paper], runs: pd.DataFrame, overrides: Sequence[str] = ()) -> list[MeasuredPaper]:
-    """Papers measured by ``runs``; ``overrides`` change every cell of their tables.
+    """Papers measured by ``runs``, also with the settings of their stand-ins; ``overrides`` change every cell of their
+    tables, and leave stand-ins out.
 
     Raises ConfigError for overrides that no cell can have and for runs that would be mixed although they differ.
     """
@@ -107,15 +108,14 @@ def _scored(name: str, paper: Paper, evidence: _Evidence, overrides: tuple[str, 
     stood_in = {place: best for place, verdict in enumerate(verdicts)
                 if not verdict.decided and (best := _stood_in(verdict, fillings[verdict.claim.table]))}  # fmt: skip
     still_open = [Open(verdict, fillings[verdict.claim.table], costs) for verdict in verdicts if not verdict.decided]
+    measured = MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open)
     if not overrides:
-        return MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open, reasons=paper.reasons)
+        return replace(measured, reasons=paper.reasons)
     own = {full: Filling(table, (), runs, runs, index) for full, table in paper.tables.items()}
     changes = (difference(own[full].wanted, filling.wanted) for full, filling in fillings.items())
     tables = {full: replace(table, order_only=True) for full, table in tables.items()}
     changed = "; ".join(dict.fromkeys(changes))
-    return MeasuredPaper(
-        name, paper.title, tables, verdicts, stood_in, still_open, overrides=overrides, changed=changed
-    )
+    return replace(measured, tables=tables, overrides=overrides, changed=changed)
 
 
 def _stood_in(verdict: Verdict, filling: Filling) -> tuple[str, Verdict] | None:
