@@ -155,7 +155,7 @@ def test_hours_come_from_the_most_similar_runs(tmp_path: Path) -> None:
     assert costs.of([local]).seconds / 200 == pytest.approx(2 * 60_000 / 5_000 * per_round), "passes over all samples"
     more = {**larger, "dataset.num_clients": "200"}
     assert costs.of([more]).seconds / 200 == pytest.approx(2 * per_round), "the samples of other clients are not known"
-    assert costs.of([more]).source == "the same network on data of fewer clients, by clients"
+    assert costs.of([more]).source == "the same network on data of another number of clients, by clients"
     gpu = Costs(runs.assign(device="cuda:0"), index)
     assert gpu.of([held]).hours != gpu.of([held]).hours, "a GPU says nothing about the time of a core"
     assert costs.of([held, unknown]).hours != costs.of([held, unknown]).hours, "not a number"

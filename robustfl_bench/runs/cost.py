@@ -56,7 +56,7 @@ _KINDS = (
         "samples",
     ),
     _Kind(
-        "the same network on data of fewer clients, by clients",
+        "the same network on data of another number of clients, by clients",
         lambda config: _shared({**config, _CLIENTS_HELD: ""}, _TRAINING),
         "clients",
     ),
