@@ -13,23 +13,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from robustfl_bench.aggregators.base import Aggregator, ServerView
-    from robustfl_bench.api import plot
-    from robustfl_bench.api.result import Result
-    from robustfl_bench.api.run import results, run
-    from robustfl_bench.api.sweep import sweep
-    from robustfl_bench.attacks.base import Attack, AttackView
     from robustfl_bench.base.errors import ConfigError, DataError
     from robustfl_bench.base.fields import SCALE, Flag, Number, Option, at_least, between, check_fields, one_of
-    from robustfl_bench.datasets.base import Data, Dataset
-    from robustfl_bench.models.base import Model
+    from robustfl_bench.doors.api import plot
+    from robustfl_bench.doors.api.result import Result
+    from robustfl_bench.doors.api.run import results, run
+    from robustfl_bench.doors.api.sweep import sweep
     from robustfl_bench.numerics.updates import Aggregate, Updates
-    from robustfl_bench.partitions.base import Partition
-    from robustfl_bench.pre_aggregations.base import PreAggregation
-    from robustfl_bench.protocols.base import Engine, Protocol, Setup
-    from robustfl_bench.protocols.state import Round, State
-    from robustfl_bench.schedules.base import Schedule
-    from robustfl_bench.server_optimizers.base import ServerOptimizer
+    from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
+    from robustfl_bench.parts.attacks.base import Attack, AttackView
+    from robustfl_bench.parts.datasets.base import Data, Dataset
+    from robustfl_bench.parts.models.base import Model
+    from robustfl_bench.parts.partitions.base import Partition
+    from robustfl_bench.parts.pre_aggregations.base import PreAggregation
+    from robustfl_bench.parts.protocols.base import Engine, Protocol, Setup
+    from robustfl_bench.parts.protocols.state import Round, State
+    from robustfl_bench.parts.schedules.base import Schedule
+    from robustfl_bench.parts.server_optimizers.base import ServerOptimizer
 
 __all__ = [
     "SCALE", "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine",

@@ -16,8 +16,8 @@ import pytest
 
 import robustfl_bench
 from robustfl_bench.base import code_digest, public, units
-from robustfl_bench.config import compose
-from robustfl_bench.network import bfloat16
+from robustfl_bench.numerics.network import bfloat16
+from robustfl_bench.runner.config import compose
 
 P = "robustfl_bench"
 
@@ -142,7 +142,7 @@ def test_a_constant_a_helper_and_a_base_class_in_another_file_count(copied: Path
 
 def test_imports_for_type_checkers_bring_classes_and_no_code(copied: Path) -> None:
     rounds = copied / "engine" / "rounds.py"
-    added = "\nif TYPE_CHECKING:\n    from robustfl_bench.tables import sheets\n"
+    added = "\nif TYPE_CHECKING:\n    from robustfl_bench.read.tables import sheets\n"
     assert changed(rounds, r"$", added.replace("\\", "")) == set()
 
 
@@ -200,13 +200,13 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
 
 WORKER = """
 from robustfl_bench.base import code_digest
-from robustfl_bench.experiment.machine import forkserver
+from robustfl_bench.runner.experiment.machine import forkserver
 
 def tell():
     print(*code_digest._tree()._modules)
 
 if __name__ == "__main__":
-    worker = forkserver("robustfl_bench.engine.loop").Process(target=tell)
+    worker = forkserver("robustfl_bench.train.loop").Process(target=tell)
     worker.start()
     worker.join()
 """
@@ -216,7 +216,7 @@ def test_workers_know_the_code_of_the_process_that_they_are_forked_from(tmp_path
     """An edit before a worker is replaced is in no digest: the modules that it has are older."""
     (tmp_path / "worker.py").write_text(WORKER)
     told = subprocess.run([sys.executable, tmp_path / "worker.py"], capture_output=True, text=True, check=True)
-    assert "robustfl_bench.engine.rounds" in told.stdout.split(), told.stderr
+    assert "robustfl_bench.train.rounds" in told.stdout.split(), told.stderr
 
 
 def test_the_digest_of_the_package_is_that_of_all_its_files(copied: Path) -> None:

@@ -93,7 +93,7 @@ def test_no_room_and_no_module_imports_from_one_that_imports_from_it() -> None:
 
 def test_only_the_front_of_sweeps_knows_hydra_and_only_what_is_public() -> None:
     users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
-    assert users == {f"robustfl_bench.sweeps.{name}" for name in ("front", "launch", "plugins", "sources")}
+    assert users == {f"robustfl_bench.runner.sweeps.{name}" for name in ("front", "launch", "plugins", "sources")}
     for path in [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "tests").glob("*.py")]:
         assert "hydra._" + "internal" not in path.read_text(encoding="utf-8"), path
 
@@ -120,7 +120,7 @@ def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
     for place in ("store", "runs", "tables"):
         assert not arrows[place] & {"experiment", "network", *RULES}, place
     for name, targets in graph(with_types=True).items():
-        if name.startswith("robustfl_bench.pages.pictures"):
+        if name.startswith("robustfl_bench.read.pages.pictures"):
             inside = {target for target in targets if target.startswith("robustfl_bench.")}
             assert {target.split(".")[2] for target in inside} <= {"pictures", "errors", "names", "options"}, (
                 name,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base import code_digest, public
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.metrics import METRICS
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.runs import records
-from robustfl_bench.runs.values import KNOWN, describe
+from robustfl_bench.read.runs import records
+from robustfl_bench.read.runs.values import KNOWN, describe
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
+from robustfl_bench.train.rounds import initial_state
 from tests.presets import small as federation
 
 RECALL = [f"recall_{i}" for i in range(10)]
@@ -68,7 +68,7 @@ def test_every_metric_is_described_and_known_to_tables() -> None:
 
 NEW = '''"""The length of the longest update."""
 
-from robustfl_bench.engine.metrics.base import Metric
+from robustfl_bench.train.metrics.base import Metric
 
 METRICS = (
     Metric("longest", "Length of the model", lambda evaluation: float(evaluation.state.params.norm()), "units", -1),

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 import robustfl_bench as rb
-from robustfl_bench.aggregators import Krum
-from robustfl_bench.api import objects
 from robustfl_bench.base.abilities import Part
-from robustfl_bench.config import compose, identity, options
-from robustfl_bench.engine.parts import FOLLOWING, GROUPS
-from robustfl_bench.experiment.plan import made
+from robustfl_bench.doors.api import objects
+from robustfl_bench.parts.aggregators import Krum
+from robustfl_bench.runner.config import compose, identity, options
+from robustfl_bench.runner.experiment.plan import made
+from robustfl_bench.train.parts import FOLLOWING, GROUPS
 from tests.conftest import Bench
 
 SMALL: dict[str, Any] = {"rounds": 2, "model.hidden": [8], "num_clients": 8, "num_byzantine": 2}
@@ -227,7 +227,9 @@ def test_the_parts_of_the_package_have_names_at_the_top() -> None:
     assert rb.Krum is Krum and "Krum" in dir(rb) and "Rsa" not in dir(rb)
     matrix = np.random.default_rng(0).normal(size=(9, 5))
     assert np.array_equal(rb.Krum(2)(matrix), Krum(2)(matrix))
-    with pytest.raises(AttributeError, match=r"several parts: import it from robustfl_bench.aggregators or robustfl"):
+    with pytest.raises(
+        AttributeError, match=r"several parts: import it from robustfl_bench.parts.aggregators or robustfl"
+    ):
         _ = rb.Rsa
     with pytest.raises(AttributeError, match="no attribute 'NoSuchRule'"):
         _ = rb.NoSuchRule

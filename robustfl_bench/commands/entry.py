@@ -20,15 +20,15 @@ PROGRAMS = {
 
 VERBS = {
     "--list": "robustfl_bench.commands.listing",
-    "arena": "robustfl_bench.commands.arena",
+    "arena": "robustfl_bench.commands.lab.arena",
     "completion": "robustfl_bench.commands.completion",
-    "decide": "robustfl_bench.commands.decide",
+    "decide": "robustfl_bench.commands.lab.decide",
     "docs": "robustfl_bench.commands.docs",
-    "judge": "robustfl_bench.commands.judge",
+    "judge": "robustfl_bench.commands.lab.judge",
     "new": "robustfl_bench.commands.new",
-    "probe": "robustfl_bench.commands.probe",
+    "probe": "robustfl_bench.commands.lab.probe",
     "remake": "robustfl_bench.commands.remake",
-    "resilience": "robustfl_bench.commands.resilience",
+    "resilience": "robustfl_bench.commands.lab.resilience",
 }
 """The modules of the other tasks of ``robustfl-bench``, by its first word; an option can be anywhere."""
 

@@ -7,20 +7,8 @@ import warnings
 from collections.abc import Sequence
 
 from robustfl_bench.base.console import answer_tab, reported, say
-from robustfl_bench.commands.results import (
-    agreement,
-    arena,
-    diff,
-    export,
-    figure,
-    listing,
-    plot,
-    recommend,
-    report,
-    status,
-    table,
-    tune,
-)
+from robustfl_bench.commands.lab.results import agreement, arena, recommend
+from robustfl_bench.commands.results import diff, export, figure, listing, plot, report, status, table, tune
 from robustfl_bench.commands.verb import parser_of
 
 PROGRAM = "robustfl-results"

@@ -8,13 +8,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.tuned import BOOKS
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options
-from robustfl_bench.config.completion import overrides
-from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame
-from robustfl_bench.runs import archive, records
+from robustfl_bench.lab.arena.tuned import BOOKS
+from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.runner.config import options
+from robustfl_bench.runner.config.completion import overrides
 
 if TYPE_CHECKING:
     import pandas as pd
