@@ -8,7 +8,7 @@ QUICK := $(addprefix tests/,test_aggregators.py test_attacks.py test_field_rules
            test_configs.py::test_the_keys_of_an_option_are_the_fields_of_what_it_makes \
            test_imports.py::test_rules_know_their_base_and_numerics_and_never_each_other)
 
-.PHONY: run test quick lint catalogue definitions agreement arena facts site bench clean
+.PHONY: run test quick lint catalogue definitions agreement architecture arena facts site bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,9 @@ agreement: $(VENV)/.installed
 
 facts: $(VENV)/.installed
 	$(BIN)/python -m scripts.checks.facts
+
+architecture: $(VENV)/.installed
+	$(BIN)/python scripts/generators/architecture.py
 
 arena: $(VENV)/.installed
 	$(BIN)/python scripts/generators/arena.py

@@ -12,24 +12,26 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base import aliases
+
 if TYPE_CHECKING:
-    from robustfl_bench.aggregators.base import Aggregator, ServerView
-    from robustfl_bench.api import plot
-    from robustfl_bench.api.result import Result
-    from robustfl_bench.api.run import results, run
-    from robustfl_bench.api.sweep import sweep
-    from robustfl_bench.attacks.base import Attack, AttackView
     from robustfl_bench.base.errors import ConfigError, DataError
     from robustfl_bench.base.fields import SCALE, Flag, Number, Option, at_least, between, check_fields, one_of
-    from robustfl_bench.datasets.base import Data, Dataset
-    from robustfl_bench.models.base import Model
+    from robustfl_bench.doors.api import plot
+    from robustfl_bench.doors.api.result import Result
+    from robustfl_bench.doors.api.run import results, run
+    from robustfl_bench.doors.api.sweep import sweep
     from robustfl_bench.numerics.updates import Aggregate, Updates
-    from robustfl_bench.partitions.base import Partition
-    from robustfl_bench.pre_aggregations.base import PreAggregation
-    from robustfl_bench.protocols.base import Engine, Protocol, Setup
-    from robustfl_bench.protocols.state import Round, State
-    from robustfl_bench.schedules.base import Schedule
-    from robustfl_bench.server_optimizers.base import ServerOptimizer
+    from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
+    from robustfl_bench.parts.attacks.base import Attack, AttackView
+    from robustfl_bench.parts.datasets.base import Data, Dataset
+    from robustfl_bench.parts.models.base import Model
+    from robustfl_bench.parts.partitions.base import Partition
+    from robustfl_bench.parts.pre_aggregations.base import PreAggregation
+    from robustfl_bench.parts.protocols.base import Engine, Protocol, Setup
+    from robustfl_bench.parts.protocols.state import Round, State
+    from robustfl_bench.parts.schedules.base import Schedule
+    from robustfl_bench.parts.server_optimizers.base import ServerOptimizer
 
 __all__ = [
     "SCALE", "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine",
@@ -40,8 +42,8 @@ __all__ = [
 
 _HOMES = {
     "Aggregate": "numerics.updates", "Updates": "numerics.updates",
-    "Round": "protocols.state", "State": "protocols.state",
-    "Result": "api.result", "results": "api.run", "run": "api.run", "sweep": "api.sweep",
+    "Round": "parts.protocols.state", "State": "parts.protocols.state",
+    "Result": "doors.api.result", "results": "doors.api.run", "run": "doors.api.run", "sweep": "doors.api.sweep",
 }  # fmt: skip
 """The modules of these names; all others are in ``interfaces``."""
 
@@ -63,10 +65,12 @@ _keep_freed_memory()
 
 __version__ = "0.2.0"
 
+aliases.install()
+
 
 def __getattr__(name: str) -> Any:
     if name == "plot":
-        value = import_module(f"{__name__}.api.plot")
+        value = import_module(f"{__name__}.doors.api.plot")
     elif name in __all__:
         value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'interfaces')}"), name)
     else:

@@ -7,9 +7,9 @@ from functools import cache
 import pandas as pd
 import pytest
 
-from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import HONEST, ArenaRun, Track
-from robustfl_bench.runs import archive
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
+from robustfl_bench.read.runs import archive
 
 
 def run(rule: str, attack: str, accuracy: float, partition: str = "iid", seed: str = "0", **others: object) -> ArenaRun:

@@ -16,8 +16,8 @@ import yaml
 
 from robustfl_bench.commands import entry
 from robustfl_bench.commands import results as results_cli
-from robustfl_bench.runs import archive
-from robustfl_bench.store import sealed
+from robustfl_bench.read.runs import archive
+from robustfl_bench.runner.store import sealed
 from tests.processes import Outcome, fork_from_preloaded
 
 

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from robustfl_bench.store import folders, writing
+from robustfl_bench.runner.store import folders, writing
 
 Strikes = Callable[[int], str | None]
 """The fault of the call of this number, from 1: ``eio``, ``enospc``, ``short`` (half of the piece is written, then no

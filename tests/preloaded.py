@@ -3,10 +3,10 @@ imports this module: the code of this package is parsed for its digest, and the 
 them. No test changes either in place."""
 
 from robustfl_bench.commands import bench, ring
-from robustfl_bench.config import compose
-from robustfl_bench.experiment import provenance
-from robustfl_bench.experiment.plan import plan
-from robustfl_bench.store import kept
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment import provenance
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.store import kept
 
 __all__ = ["bench", "ring"]
 

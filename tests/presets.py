@@ -13,20 +13,20 @@ from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from robustfl_bench import datasets
-from robustfl_bench.config import compose
-from robustfl_bench.config.options import CONF
-from robustfl_bench.datasets.base import Data
-from robustfl_bench.engine.evaluation import Record
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.parts import GROUPS
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.experiment.plan import Plan, plan
 from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.protocols.state import State
-from robustfl_bench.sweeps import plugins, sources
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.datasets.base import Data
+from robustfl_bench.parts.protocols.state import State
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.config.options import CONF
+from robustfl_bench.runner.experiment.plan import Plan, plan
+from robustfl_bench.runner.sweeps import plugins, sources
+from robustfl_bench.train.evaluation import Record
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.parts import GROUPS
+from robustfl_bench.train.rounds import initial_state
 
 Job = dict[str, str]
 

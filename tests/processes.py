@@ -15,8 +15,8 @@ from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from robustfl_bench.ring.launch import context
-from robustfl_bench.store.folders import RunFolder
+from robustfl_bench.runner.processes.ring.launch import context
+from robustfl_bench.runner.store.folders import RunFolder
 
 ROOT = Path(__file__).resolve().parent.parent
 

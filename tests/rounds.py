@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from robustfl_bench import Aggregate, ConfigError
-from robustfl_bench.config import compose, options, targets
-from robustfl_bench.testing import example_round as skewed_round
-from robustfl_bench.testing import example_server as make_server
+from robustfl_bench.doors.testing import example_round as skewed_round
+from robustfl_bench.doors.testing import example_server as make_server
+from robustfl_bench.runner.config import compose, options, targets
 
 __all__ = ["agree", "build", "make_server", "names", "refused", "skewed_round"]
 

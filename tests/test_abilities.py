@@ -11,9 +11,6 @@ from typing import Annotated, Any, ClassVar
 
 import pytest
 
-from robustfl_bench import aggregators, attacks
-from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.engine.parts import GROUPS, Parts
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
@@ -29,6 +26,9 @@ from robustfl_bench.interfaces import (
     check_fields,
     one_of,
 )
+from robustfl_bench.parts import aggregators, attacks
+from robustfl_bench.parts.attacks.wrapped import Wrapped
+from robustfl_bench.train.parts import GROUPS, Parts
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import robustfl_bench as rb
-from robustfl_bench.adapters import Foreign
-from robustfl_bench.config import compose, outside, targets
+from robustfl_bench.doors.testing import check_aggregator, example_round
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.testing import check_aggregator, example_round
+from robustfl_bench.parts.adapters import Foreign
+from robustfl_bench.runner.config import compose, outside, targets
 from tests.conftest import Bench, config_of, contents, run_folders
 
 SMALL = ("rounds=3", "model.hidden=[4]", "num_clients=8", "num_byzantine=2", "attack=ipm")

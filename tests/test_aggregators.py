@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.boba import Boba
-from robustfl_bench.aggregators.bygars import ByGars
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.geomed import GeoMed
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.rage import Rage
-from robustfl_bench.aggregators.server_mix import ServerMix
-from robustfl_bench.aggregators.trmean import TrMean
-from robustfl_bench.aggregators.zeno import Zeno
+from robustfl_bench.doors.testing import PROMISES, attacked_rounds, check_aggregator, honest_radii
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.pre_aggregations.bucketing import Bucketing
-from robustfl_bench.testing import PROMISES, attacked_rounds, check_aggregator, honest_radii
+from robustfl_bench.parts.aggregators.boba import Boba
+from robustfl_bench.parts.aggregators.bygars import ByGars
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.geomed import GeoMed
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.rage import Rage
+from robustfl_bench.parts.aggregators.server_mix import ServerMix
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.parts.aggregators.zeno import Zeno
+from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
 from tests import reference
 from tests.rounds import agree, build, make_server, names, refused, skewed_round
 

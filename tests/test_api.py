@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import robustfl_bench
-from robustfl_bench.api import objects
-from robustfl_bench.config import compose
-from robustfl_bench.experiment.plan import InfeasibleError
+from robustfl_bench.doors.api import objects
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import InfeasibleError
 from tests.conftest import Bench, contents
 
 SMALL = ("rounds=2", "model.hidden=[8]", "num_clients=8", "num_byzantine=2")
@@ -113,7 +113,7 @@ def test_importing_the_package_imports_nothing_heavy_and_its_names_are_all_there
         "print(heavy & set(sys.modules))\n"
         "r.Aggregator, r.Attack, r.ConfigError\n"
         "print(heavy & set(sys.modules) - {'yaml'})\n"
-        "import robustfl_bench.runs.where\n"
+        "import robustfl_bench.read.runs.where\n"
         "print(callable(r.results), set(r.__all__) <= set(dir(r)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

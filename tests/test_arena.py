@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.arena import claims, page
-from robustfl_bench.arena.checks import check
-from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import HONEST, Track, settle, tracks
 from robustfl_bench.base.errors import NotReady
-from robustfl_bench.config import compose, options
-from robustfl_bench.experiment import rates
-from robustfl_bench.runs import records
+from robustfl_bench.lab.arena import claims, page
+from robustfl_bench.lab.arena.checks import check
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.track import HONEST, Track, settle, tracks
+from robustfl_bench.read.runs import records
+from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.experiment import rates
 from tests import processes
 from tests.arenas import arena_of, every_run, run, shipped_runs
 from tests.conftest import run_folders

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robustfl_bench.arena import beside, flags, page, picture
-from robustfl_bench.arena.order import likeness, stability, strongest
-from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing, panel
-from robustfl_bench.arena.track import HONEST, Track
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runs.statistics import Estimate
+from robustfl_bench.lab.arena import beside, flags, page, picture
+from robustfl_bench.lab.arena.order import likeness, stability, strongest
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing, panel
+from robustfl_bench.lab.arena.track import HONEST, Track
+from robustfl_bench.read.runs.statistics import Estimate
 from tests.arenas import arena_of, every_run, honest_runs, run, shipped_runs
 
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from robustfl_bench.arena import additions, conclusions, race, recommend
-from robustfl_bench.arena.pairs import pairs
-from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
-from robustfl_bench.arena.track import HONEST, LOOKS, NONE, SERVER, Track
-from robustfl_bench.arena.views import VIEWS
-from robustfl_bench.runs.looks import level_at_each
-from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.runs.statistics import Estimate, bootstrapped
+from robustfl_bench.lab.arena import additions, conclusions, race, recommend
+from robustfl_bench.lab.arena.pairs import pairs
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
+from robustfl_bench.lab.arena.track import HONEST, LOOKS, NONE, SERVER, Track
+from robustfl_bench.lab.arena.views import VIEWS
+from robustfl_bench.read.runs.looks import level_at_each
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.read.runs.statistics import Estimate, bootstrapped
 from tests.arenas import arena_of, run, shipped_runs
 
 LEVEL = level_at_each(LOOKS)

@@ -8,18 +8,18 @@ from typing import Annotated
 import pandas as pd
 import pytest
 
-from robustfl_bench import aggregators
-from robustfl_bench.arena import claims
-from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import HONEST, ArenaRun, Track
-from robustfl_bench.arena.tuned import SCALES, TunedTrack, TunedTrial
-from robustfl_bench.arena.views import books
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import SCALE, at_least, scale_of
 from robustfl_bench.base.public import modules_of
-from robustfl_bench.config import compose
-from robustfl_bench.pages.pictures.canvas import PLAIN
-from robustfl_bench.runs.records import NoRuns
+from robustfl_bench.lab.arena import claims
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
+from robustfl_bench.lab.arena.tuned import SCALES, TunedTrack, TunedTrial
+from robustfl_bench.lab.arena.views import books
+from robustfl_bench.parts import aggregators
+from robustfl_bench.read.pages.pictures.canvas import PLAIN
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.runner.config import compose
 from tests.arenas import honest_runs, run, shipped_runs
 
 WHOLE, SHARE = None, "0.1"

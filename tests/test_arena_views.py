@@ -6,18 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.arena import findings
-from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.recommend import as_json, recommend, sheet
-from robustfl_bench.arena.track import HONEST, ArenaRun, Track
-from robustfl_bench.arena.views import VIEWS, attacks, classes, collapse, declared, detection, kappa, pareto, stability
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results
 from robustfl_bench.commands.results import shared
-from robustfl_bench.pages.pictures.canvas import PLAIN
-from robustfl_bench.runs import origins
-from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.tables import sheets
+from robustfl_bench.lab.arena import findings
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.recommend import as_json, recommend, sheet
+from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
+from robustfl_bench.lab.arena.views import (
+    VIEWS,
+    attacks,
+    classes,
+    collapse,
+    declared,
+    detection,
+    kappa,
+    pareto,
+    stability,
+)
+from robustfl_bench.read.pages.pictures.canvas import PLAIN
+from robustfl_bench.read.runs import origins
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.read.tables import sheets
 from scripts.generators import arena as generator
 from scripts.generators import board
 from tests.arenas import arena_of, every_run, honest_runs, run, shipped_runs

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.arfl import Arfl
-from robustfl_bench.aggregators.cfl import Cfl
-from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.simplex import penalised_weights
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.arfl import Arfl
+from robustfl_bench.parts.aggregators.cfl import Cfl
+from robustfl_bench.parts.aggregators.krum import Krum
 from tests import reference_arfl as reference
 from tests.rounds import make_server, skewed_round
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robustfl_bench.pages import figures, plots
-from robustfl_bench.runs import records
+from robustfl_bench.read.pages import figures, plots
+from robustfl_bench.read.runs import records
 from tests.conftest import run_folders
 from tests.processes import start
 

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench import testing
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.boba import Boba
-from robustfl_bench.aggregators.bygars import ByGars
-from robustfl_bench.aggregators.centered_clipping import CenteredClipping
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.flame import Flame
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.config import compose, options, targets
+from robustfl_bench.doors import testing
 from robustfl_bench.interfaces import Aggregator, ConfigError, PreAggregation
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.pre_aggregations.bucketing import Bucketing
-from robustfl_bench.pre_aggregations.chain import Chain
-from robustfl_bench.pre_aggregations.nnm import Nnm
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.boba import Boba
+from robustfl_bench.parts.aggregators.bygars import ByGars
+from robustfl_bench.parts.aggregators.centered_clipping import CenteredClipping
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.flame import Flame
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
+from robustfl_bench.parts.pre_aggregations.chain import Chain
+from robustfl_bench.parts.pre_aggregations.nnm import Nnm
+from robustfl_bench.runner.config import compose, options, targets
 
 NEED_SERVER = (
     "avgrej", "boba", "boba_es", "boba_wo_stage1", "boba_wo_stage2", "bygars", "fltrust", "monna", "selfrej", "server",

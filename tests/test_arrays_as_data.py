@@ -16,9 +16,9 @@ from PIL import Image
 
 import robustfl_bench as rb
 from robustfl_bench.commands.data import main as data_main
-from robustfl_bench.config import compose
-from robustfl_bench.datasets.arrays import Arrays
-from robustfl_bench.testing import check_dataset
+from robustfl_bench.doors.testing import check_dataset
+from robustfl_bench.parts.datasets.arrays import Arrays
+from robustfl_bench.runner.config import compose
 from tests.conftest import Bench, run_folders
 
 SMALL: dict[str, Any] = {"rounds": 2, "model.hidden": [4], "num_clients": 4, "num_byzantine": 1, "partition": "iid"}

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import compose, identity
-from robustfl_bench.config.compose import Resolved
-from robustfl_bench.runs import archive, asking, commands
-from robustfl_bench.runs.records import leaf
-from robustfl_bench.store import kept
+from robustfl_bench.read.runs import archive, asking, commands
+from robustfl_bench.read.runs.records import leaf
+from robustfl_bench.runner.config import compose, identity
+from robustfl_bench.runner.config.compose import Resolved
+from robustfl_bench.runner.store import kept
 
 SMALL_FILE = 200_000  # bytes
 

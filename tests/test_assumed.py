@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import assumed, compose
+from robustfl_bench.runner.config import assumed, compose
 from tests.conftest import Bench, run_folders
 
 FEW = ("num_clients=25", "byzantine_placement=replace", "participation=0.4", "num_byzantine=10", "attack=ipm")

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.attacks.gauss import Gauss
-from robustfl_bench.attacks.ipm import InnerProductManipulation
-from robustfl_bench.attacks.lie import LittleIsEnough, lie_z
-from robustfl_bench.attacks.mimic import Mimic, most_skewed
-from robustfl_bench.attacks.minmax import MinMax
-from robustfl_bench.attacks.minsum import MinSum
-from robustfl_bench.attacks.none import NoAttack
-from robustfl_bench.attacks.perturbation import largest_gamma
 from robustfl_bench.base import seeding
-from robustfl_bench.config import options
+from robustfl_bench.doors.testing import check_attack, example_shard
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.testing import check_attack, example_shard
+from robustfl_bench.parts.attacks.gauss import Gauss
+from robustfl_bench.parts.attacks.ipm import InnerProductManipulation
+from robustfl_bench.parts.attacks.lie import LittleIsEnough, lie_z
+from robustfl_bench.parts.attacks.mimic import Mimic, most_skewed
+from robustfl_bench.parts.attacks.minmax import MinMax
+from robustfl_bench.parts.attacks.minsum import MinSum
+from robustfl_bench.parts.attacks.none import NoAttack
+from robustfl_bench.parts.attacks.perturbation import largest_gamma
+from robustfl_bench.runner.config import options
 from tests import reference_attacks as reference
 from tests.rounds import build, names, refused
 

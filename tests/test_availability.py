@@ -10,19 +10,19 @@ import pandas as pd
 import pytest
 import torch
 
-from robustfl_bench.availability.unreliable import Unreliable
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract, ConfigError
-from robustfl_bench.config import compose
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.interfaces import Availability
-from robustfl_bench.local_updates.fedavg import FedAvg
-from robustfl_bench.local_updates.local_sgd import LocalSgd
-from robustfl_bench.network.samples import Population, Samples
-from robustfl_bench.protocols.state import State
+from robustfl_bench.numerics.network.samples import Population, Samples
+from robustfl_bench.parts.availability.unreliable import Unreliable
+from robustfl_bench.parts.local_updates.fedavg import FedAvg
+from robustfl_bench.parts.local_updates.local_sgd import LocalSgd
+from robustfl_bench.parts.protocols.state import State
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import InfeasibleError, plan
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state
 from tests import presets
 from tests.conftest import Bench, contents, run_folders
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config.options import CONF, names, original
+from robustfl_bench.runner.config.options import CONF, names, original
 from tests.processes import call
 from tests.rounds import build
 

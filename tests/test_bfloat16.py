@@ -9,12 +9,12 @@ from torch import Tensor
 
 from robustfl_bench.base import code_digest
 from robustfl_bench.base.parallel import workers
-from robustfl_bench.config import compose
 from robustfl_bench.interfaces import Model
-from robustfl_bench.models import Cnn, Mlp
-from robustfl_bench.network import bfloat16
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch, Population
+from robustfl_bench.numerics.network import bfloat16
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch, Population
+from robustfl_bench.parts.models import Cnn, Mlp
+from robustfl_bench.runner.config import compose
 from tests.conftest import Bench
 
 SIZES = (64, 64, 16, 600)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.config.compose import resolve, swept
+from robustfl_bench.runner.config.compose import resolve, swept
 from tests import presets
 
 # Table 6: rounds, initial rate, decay (start, interval, factor), honest clients, real and declared Byzantine clients,

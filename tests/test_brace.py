@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.brace import Brace
-from robustfl_bench.aggregators.rlr import Rlr
-from robustfl_bench.aggregators.signsgd import SignSgd
 from robustfl_bench.interfaces import Aggregator, ConfigError
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.brace import Brace
+from robustfl_bench.parts.aggregators.rlr import Rlr
+from robustfl_bench.parts.aggregators.signsgd import SignSgd
 from tests import reference
 from tests.rounds import build, skewed_round
 

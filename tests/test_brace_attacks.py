@@ -8,22 +8,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.brace import Brace
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.trmean import TrMean
-from robustfl_bench.attacks.adaptive import Adaptive
-from robustfl_bench.attacks.backdoor import Backdoor
-from robustfl_bench.attacks.krum_attack import KrumAttack
-from robustfl_bench.attacks.label_flip import LabelFlip
-from robustfl_bench.attacks.minmax import MinMax
-from robustfl_bench.attacks.minsum import MinSum
-from robustfl_bench.attacks.tailored import Tailored
-from robustfl_bench.attacks.trim_attack import TrimAttack
 from robustfl_bench.base import seeding
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.brace import Brace
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.parts.attacks.adaptive import Adaptive
+from robustfl_bench.parts.attacks.backdoor import Backdoor
+from robustfl_bench.parts.attacks.krum_attack import KrumAttack
+from robustfl_bench.parts.attacks.label_flip import LabelFlip
+from robustfl_bench.parts.attacks.minmax import MinMax
+from robustfl_bench.parts.attacks.minsum import MinSum
+from robustfl_bench.parts.attacks.tailored import Tailored
+from robustfl_bench.parts.attacks.trim_attack import TrimAttack
 from tests import reference
 from tests import reference_attacks as slow
 from tests.rounds import refused, skewed_round

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.models.lenet import LeNet
-from robustfl_bench.models.resnet20 import ResNet20
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.parts.models.lenet import LeNet
+from robustfl_bench.parts.models.resnet20 import ResNet20
 from tests.rounds import build
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.runs.records import last_metrics
+from robustfl_bench.read.runs.records import last_metrics
 from scripts.generators import brace_bytes
 from tests import presets
 from tests.conftest import Bench, run_folders

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from robustfl_bench.base.parallel import workers
-from robustfl_bench.catalogue.entries import CatalogueEntry, entries, groups, option
-from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.commands.listing import WIDTH, listing
-from robustfl_bench.config import options
+from robustfl_bench.doors.catalogue.entries import CatalogueEntry, entries, groups, option
+from robustfl_bench.doors.catalogue.measures import facts
+from robustfl_bench.runner.config import options
 from tests.conftest import Bench
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "generators" / "catalogue.py"

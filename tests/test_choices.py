@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.engine.cohorts import Cohorts
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.model_choice import ModelChoice
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.network import least_squares
-from robustfl_bench.network.samples import Batch, Population
+from robustfl_bench.numerics.network import least_squares
+from robustfl_bench.numerics.network.samples import Batch, Population
+from robustfl_bench.train.cohorts import Cohorts
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.model_choice import ModelChoice
+from robustfl_bench.train.rounds import initial_state
 from tests.presets import federation
 from tests.test_clustering import LINEAR
 

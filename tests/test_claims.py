@@ -13,16 +13,17 @@ from scipy import stats
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import main
-from robustfl_bench.config.names import readable
-from robustfl_bench.runs import archive, records
-from robustfl_bench.runs.looks import level_at_each
-from robustfl_bench.runs.values import Value
-from robustfl_bench.tables import claim_sheets, scorecard, sheets
-from robustfl_bench.tables import described as papers
-from robustfl_bench.tables.claims import Claim, Key, Side, blocks, expand
-from robustfl_bench.tables.measured import MeasuredPaper, scored
-from robustfl_bench.tables.table import Against, Cell, Column, Table
-from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED, Verdict, judge
+from robustfl_bench.lab.agreement import claim_sheets, scorecard
+from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
+from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNTESTED, Verdict, judge
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.runs.looks import level_at_each
+from robustfl_bench.read.runs.values import Value
+from robustfl_bench.read.tables import described as papers
+from robustfl_bench.read.tables import sheets
+from robustfl_bench.read.tables.claims import Claim, Key, Side, blocks, expand
+from robustfl_bench.read.tables.table import Against, Cell, Column, Table
+from robustfl_bench.runner.config.names import readable
 
 ROWS, COLUMNS = ("mine", "krum", "mean"), ("none", "ipm 1", "ipm 2")
 KEYS: list[Key] = [("", row, column) for row in ROWS for column in COLUMNS]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, identity, options, outside
-from robustfl_bench.runs import commands
+from robustfl_bench.read.runs import commands
+from robustfl_bench.runner.config import compose, identity, options, outside
 from tests.conftest import Bench, config_of, run_cli, run_folders
 from tests.presets import by_hydra
 

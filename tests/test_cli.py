@@ -14,9 +14,9 @@ import pytest
 from filelock import SoftFileLease
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, identity, request
-from robustfl_bench.experiment.plan import plan
-from robustfl_bench.store import lease
+from robustfl_bench.runner.config import compose, identity, request
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.store import lease
 from tests.conftest import Bench, config_of, contents, run_folders
 from tests.processes import die_in_run, start
 
@@ -240,7 +240,7 @@ def test_an_interrupted_sweep_finishes_only_what_is_missing(bench: Bench, tmp_pa
 def test_a_failed_run_does_not_stop_a_sweep_and_is_run_again(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from robustfl_bench.aggregators.coomed import CooMed
+    from robustfl_bench.parts.aggregators.coomed import CooMed
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("seventh\nseal")
@@ -333,7 +333,11 @@ def foreign(folder: Path, **changed: object) -> Path:
 DANGERS = [
     ("aggregator", {"_target_": "os.system", "command": "touch called"}, "builds aggregator by os.system"),
     ("aggregator", {"_target_": "robustfl_bench.commands.bench.os.system", "command": "touch called"}, "cannot import"),
-    ("aggregator", {"_target_": "robustfl_bench.experiment.explain.say", "message": "called"}, "must be a subclass of"),
+    (
+        "aggregator",
+        {"_target_": "robustfl_bench.runner.experiment.explain.say", "message": "called"},
+        "must be a subclass of",
+    ),
     (
         "aggregator",
         {
@@ -384,7 +388,7 @@ def test_aliases_that_stand_for_billions_of_values_are_refused(bench: Bench, tmp
 
 OWN_RULE = """
 from dataclasses import dataclass
-from robustfl_bench.aggregators.average import Average
+from robustfl_bench.parts.aggregators.average import Average
 
 open("imported", "w").close()
 

@@ -10,19 +10,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from robustfl_bench.base.parallel import workers
-from robustfl_bench.models.cnn import Cnn
-from robustfl_bench.models.dropout_cnn import DropoutCnn
-from robustfl_bench.models.gru import Gru
-from robustfl_bench.models.layout import ChannelsLast, side_in_use
-from robustfl_bench.models.lenet import LeNet
-from robustfl_bench.models.lstm import Lstm
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.models.vgg16 import Vgg16
-from robustfl_bench.network import convolutional, dense, flat
-from robustfl_bench.network.flat import FlatModule
-from robustfl_bench.network.gradients import ByModule, Convolutional, OneByOne, WrittenOut, gradients_of
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch
+from robustfl_bench.numerics.network import convolutional, dense, flat
+from robustfl_bench.numerics.network.flat import FlatModule
+from robustfl_bench.numerics.network.gradients import ByModule, Convolutional, OneByOne, WrittenOut, gradients_of
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.parts.models.cnn import Cnn
+from robustfl_bench.parts.models.dropout_cnn import DropoutCnn
+from robustfl_bench.parts.models.gru import Gru
+from robustfl_bench.parts.models.layout import ChannelsLast, side_in_use
+from robustfl_bench.parts.models.lenet import LeNet
+from robustfl_bench.parts.models.lstm import Lstm
+from robustfl_bench.parts.models.mlp import Mlp
+from robustfl_bench.parts.models.vgg16 import Vgg16
 from tests.test_side_by_side import MODELS, SIZES, WORDS, one_by_one, problem
 
 WAYS = {

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from robustfl_bench.commands import data
-from robustfl_bench.datasets.femnist import Femnist
-from robustfl_bench.datasets.mnist import Mnist
-from robustfl_bench.datasets.mnist_writers import MnistWriters
-from robustfl_bench.datasets.shakespeare import Shakespeare, ShakespeareLeaf, windows
 from robustfl_bench.interfaces import ConfigError, Data, DataError
 from robustfl_bench.numerics.characters import ALPHABET, numbers
+from robustfl_bench.parts.datasets.femnist import Femnist
+from robustfl_bench.parts.datasets.mnist import Mnist
+from robustfl_bench.parts.datasets.mnist_writers import MnistWriters
+from robustfl_bench.parts.datasets.shakespeare import Shakespeare, ShakespeareLeaf, windows
 
 PACK: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 DATA = os.environ.get("ROBUSTFL_DATA")

@@ -11,24 +11,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.beta_trmean import BetaTrMean
-from robustfl_bench.attacks.brifca_outlier import BrifcaOutlier
-from robustfl_bench.attacks.cluster_target import ClusterTarget
-from robustfl_bench.attacks.ipm import InnerProductManipulation
 from robustfl_bench.base import seeding
-from robustfl_bench.clustering import kmeans
-from robustfl_bench.clustering.ifca import Ifca
-from robustfl_bench.clustering.minimisers import local_minimisers
-from robustfl_bench.clustering.start import initial_models, onto_ball
-from robustfl_bench.clustering.three_stage import ThreeStage
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Shard, StartView
-from robustfl_bench.models.mean import Constant
 from robustfl_bench.numerics.metrics import cluster_recovery, matched_distance, nearest_distance
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.protocols.state import State
+from robustfl_bench.parts.aggregators.beta_trmean import BetaTrMean
+from robustfl_bench.parts.attacks.brifca_outlier import BrifcaOutlier
+from robustfl_bench.parts.attacks.cluster_target import ClusterTarget
+from robustfl_bench.parts.attacks.ipm import InnerProductManipulation
+from robustfl_bench.parts.clustering import kmeans
+from robustfl_bench.parts.clustering.ifca import Ifca
+from robustfl_bench.parts.clustering.minimisers import local_minimisers
+from robustfl_bench.parts.clustering.start import initial_models, onto_ball
+from robustfl_bench.parts.clustering.three_stage import ThreeStage
+from robustfl_bench.parts.models.mean import Constant
+from robustfl_bench.parts.protocols.state import State
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state
 from tests import reference_brifca as reference
 from tests.presets import federation, trained
 from tests.rounds import make_server, names, refused

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.config import compose
-from robustfl_bench.experiment.execute import execute
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.execute import execute
 from tests import presets
 from tests.conftest import Bench, config_of, contents, run_folders
 

@@ -16,8 +16,8 @@ import pytest
 
 import robustfl_bench
 from robustfl_bench.base import code_digest, public, units
-from robustfl_bench.config import compose
-from robustfl_bench.network import bfloat16
+from robustfl_bench.numerics.network import bfloat16
+from robustfl_bench.runner.config import compose
 
 P = "robustfl_bench"
 
@@ -66,20 +66,20 @@ def changed(file: Path, pattern: str, replacement: str) -> set[str]:
 @pytest.mark.parametrize(
     ("file", "pattern", "replacement", "expected"),
     [
-        ("aggregators/krum.py", r"argsort\(stable=True\)|lowest\(", r"\g<0>+", None),
-        ("aggregators/boba.py", r"$", "\nEDITED = True\n", set()),  # nothing reads it
+        ("parts/aggregators/krum.py", r"argsort\(stable=True\)|lowest\(", r"\g<0>+", None),
+        ("parts/aggregators/boba.py", r"$", "\nEDITED = True\n", set()),  # nothing reads it
         (
-            "attacks/minmax.py",
+            "parts/attacks/minmax.py",
             r"def craft\(self, view: AttackView\)([^\n]*)\n",
             r"\g<0>        view = view\n",
             {"worst"},
         ),
-        ("pre_aggregations/clipping.py", r"def prepare\(self[^\n]*\n", r"\g<0>        rng = rng\n", {"chain"}),
-        ("engine/federation.py", r"def rows\(self[^\n]*\n", r"\g<0>        n = n\n", set(RUNS)),
+        ("parts/pre_aggregations/clipping.py", r"def prepare\(self[^\n]*\n", r"\g<0>        rng = rng\n", {"chain"}),
+        ("train/federation.py", r"def rows\(self[^\n]*\n", r"\g<0>        n = n\n", set(RUNS)),
         ("base/seeding.py", r"digest_size=16", "digest_size=17", set(RUNS)),
         ("commands/bench.py", r"$", "\nEDITED = True\n", set()),
-        ("config/compose.py", r"def resolve\(", "def resolved(", set()),
-        ("tables/sheets.py", r".*", "", set()),
+        ("runner/config/compose.py", r"def resolve\(", "def resolved(", set()),
+        ("read/tables/sheets.py", r".*", "", set()),
     ],
 )
 def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(
@@ -97,14 +97,14 @@ def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(
 @pytest.mark.parametrize(
     ("file", "pattern", "replacement"),
     [
-        ("trackers/base.py", r"    done: int\n", "    done: int\n    host: str = ''\n"),  # a tracker
-        ("aggregators/krum.py", r'"""', '"""Not only '),  # a docstring
-        ("aggregators/krum.py", r"\n\n", "\n# a comment\n\n"),
-        ("aggregators/krum.py", r"needs n >", "wants n >"),  # the words of an error
-        ("aggregators/trmean.py", r"def aggregate\(", "def aggregate("),  # an unrelated rule, see below
+        ("parts/trackers/base.py", r"    done: int\n", "    done: int\n    host: str = ''\n"),  # a tracker
+        ("parts/aggregators/krum.py", r'"""', '"""Not only '),  # a docstring
+        ("parts/aggregators/krum.py", r"\n\n", "\n# a comment\n\n"),
+        ("parts/aggregators/krum.py", r"needs n >", "wants n >"),  # the words of an error
+        ("parts/aggregators/trmean.py", r"def aggregate\(", "def aggregate("),  # an unrelated rule, see below
         ("base/errors.py", r"did you mean", "is it"),
         (
-            "engine/loop.py",
+            "train/loop.py",
             r"    for metric in metrics:",
             '    row["one_more_column"] = 1.0\n    for metric in metrics:',
         ),
@@ -133,25 +133,25 @@ def test_a_constant_a_helper_and_a_base_class_in_another_file_count(copied: Path
     assert changed(
         copied / "numerics" / "ranking.py", r"def nearest_sums\(([^\n]*)\n", r"\g<0>    dists = dists\n"
     ) >= {"krum"}
-    rule = copied / "aggregators" / "moved.py"
-    shutil.move(copied / "aggregators" / "krum.py", rule)
+    rule = copied / "parts" / "aggregators" / "moved.py"
+    shutil.move(copied / "parts" / "aggregators" / "krum.py", rule)
     before = {name: run() for name, run in RUNS.items()}
     forget()
     assert {name: run() for name, run in RUNS.items()} == before, "where a rule stands does not count"
 
 
 def test_imports_for_type_checkers_bring_classes_and_no_code(copied: Path) -> None:
-    rounds = copied / "engine" / "rounds.py"
-    added = "\nif TYPE_CHECKING:\n    from robustfl_bench.tables import sheets\n"
+    rounds = copied / "train" / "rounds.py"
+    added = "\nif TYPE_CHECKING:\n    from robustfl_bench.read.tables import sheets\n"
     assert changed(rounds, r"$", added.replace("\\", "")) == set()
 
 
 ROOMS = {
-    "engine", "numerics", "network", "aggregators", "attacks", "partitions", "pre_aggregations", "local_updates",
+    "train", "numerics", "aggregators", "attacks", "partitions", "pre_aggregations", "local_updates",
     "models", "clustering", "availability", "schedules", "server_data", "server_optimizers", "corruptions",
 }  # fmt: skip
 RECORDED = re.compile(
-    r"engine/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$"
+    r"train/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$"
 )
 """What records, names or refuses: it changes no number of the training."""
 
@@ -180,7 +180,8 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
         if event == "call" and function and public.PACKAGE in path.parents:
             place = path.relative_to(public.PACKAGE)
             name = frame.f_code.co_qualname.partition(".<locals>")[0]
-            if place.parts[0] in ROOMS and "<" not in name and (name[0].islower() or "." in name or name[0] == "_"):
+            room = place.parts[place.parts[0] == "parts"]
+            if room in ROOMS and "<" not in name and (name[0].islower() or "." in name or name[0] == "_"):
                 entered.add(f"{place.as_posix()} {name}")
 
     small = ["rounds=2", "model.hidden=[4]", "num_clients=12", "num_byzantine=2", "num_threads=1"]
@@ -200,13 +201,13 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
 
 WORKER = """
 from robustfl_bench.base import code_digest
-from robustfl_bench.experiment.machine import forkserver
+from robustfl_bench.runner.experiment.machine import forkserver
 
 def tell():
     print(*code_digest._tree()._modules)
 
 if __name__ == "__main__":
-    worker = forkserver("robustfl_bench.engine.loop").Process(target=tell)
+    worker = forkserver("robustfl_bench.train.loop").Process(target=tell)
     worker.start()
     worker.join()
 """
@@ -216,11 +217,11 @@ def test_workers_know_the_code_of_the_process_that_they_are_forked_from(tmp_path
     """An edit before a worker is replaced is in no digest: the modules that it has are older."""
     (tmp_path / "worker.py").write_text(WORKER)
     told = subprocess.run([sys.executable, tmp_path / "worker.py"], capture_output=True, text=True, check=True)
-    assert "robustfl_bench.engine.rounds" in told.stdout.split(), told.stderr
+    assert "robustfl_bench.train.rounds" in told.stdout.split(), told.stderr
 
 
 def test_the_digest_of_the_package_is_that_of_all_its_files(copied: Path) -> None:
     first = code_digest.package_digest()
-    (copied / "pages" / "plots.py").write_text("")
+    (copied / "read" / "pages" / "plots.py").write_text("")
     forget()
     assert code_digest.package_digest() != first

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.commands.entry import PROGRAMS
-from robustfl_bench.config import options
-from robustfl_bench.tables import described
+from robustfl_bench.read.tables import described
+from robustfl_bench.runner.config import options
 
 BREAKS = " \t\n\"'><=;|&(:"  # as in an interactive bash
 ASK = """

@@ -11,9 +11,9 @@ from hydra.errors import HydraException
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import compose, identity, options, request, words
-from robustfl_bench.experiment.plan import InfeasibleError, plan
-from robustfl_bench.runs import records
+from robustfl_bench.read.runs import records
+from robustfl_bench.runner.config import compose, identity, options, request, words
+from robustfl_bench.runner.experiment.plan import InfeasibleError, plan
 from tests.conftest import Bench, config_of, run_folders
 from tests.presets import by_hydra
 
@@ -372,7 +372,7 @@ def test_options_that_may_be_null_are_written_out_where_null_is_not_the_default(
     import dataclasses
     from importlib import import_module
 
-    from robustfl_bench.engine.parts import GROUPS
+    from robustfl_bench.train.parts import GROUPS
 
     seen = 0
     for group in GROUPS:

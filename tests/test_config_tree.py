@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from robustfl_bench.base.errors import NotReady
-from robustfl_bench.config import compose
-from robustfl_bench.config.options import CONF, defaults
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.config.options import CONF, defaults
+from robustfl_bench.runner.experiment.plan import plan
 from tests.conftest import Bench, config_of, run_folders
 
 FILES = sorted(CONF.rglob("*.yaml"))

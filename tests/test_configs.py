@@ -11,11 +11,11 @@ import pytest
 
 from robustfl_bench.base import public
 from robustfl_bench.base.fields import options_of, type_of_field
-from robustfl_bench.catalogue.keys import keys_of
-from robustfl_bench.config.compose import resolve
-from robustfl_bench.config.options import CONF, has_places
-from robustfl_bench.engine.parts import GROUPS
-from robustfl_bench.engine.settings import Settings
+from robustfl_bench.doors.catalogue.keys import keys_of
+from robustfl_bench.runner.config.compose import resolve
+from robustfl_bench.runner.config.options import CONF, has_places
+from robustfl_bench.train.parts import GROUPS
+from robustfl_bench.train.settings import Settings
 from tests import presets
 
 OPTIONS = sorted(f"{path.parent.name}={path.stem}" for group in GROUPS for path in (CONF / group).glob("*.yaml"))

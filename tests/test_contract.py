@@ -8,12 +8,12 @@ import pytest
 from robustfl_bench.base.errors import Diverged
 from robustfl_bench.commands import bench
 from robustfl_bench.commands import results as results_cli
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.pages import plots
-from robustfl_bench.runs import archive, records
-from robustfl_bench.store import folders
-from robustfl_bench.tables.pivot import pivot
+from robustfl_bench.read.pages import plots
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.tables.pivot import pivot
+from robustfl_bench.runner.store import folders
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state
 from tests.conftest import Bench, contents, run_folders
 from tests.presets import small as federation
 from tests.processes import start

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 import robustfl_bench
-from robustfl_bench import Aggregate, Aggregator, ServerView, Updates, testing
+from robustfl_bench import Aggregate, Aggregator, ServerView, Updates
 from robustfl_bench.commands import results as results_cli
-from robustfl_bench.config import compose
+from robustfl_bench.doors import testing
 from robustfl_bench.numerics.questions import Questions
+from robustfl_bench.runner.config import compose
 from tests.conftest import Bench, config_of, run_folders
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,9 +12,9 @@ from scipy import ndimage
 from sklearn.datasets import load_sample_images
 
 from robustfl_bench.base import seeding
-from robustfl_bench.corruptions import blur, digital, noise, weather
-from robustfl_bench.corruptions.common import COMMON, CORRUPTIONS, CommonCorruption
-from robustfl_bench.corruptions.geometry import resize, smear, zoom
+from robustfl_bench.parts.corruptions import blur, digital, noise, weather
+from robustfl_bench.parts.corruptions.common import COMMON, CORRUPTIONS, CommonCorruption
+from robustfl_bench.parts.corruptions.geometry import resize, smear, zoom
 from tests.rounds import refused
 
 

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from robustfl_bench.config.options import CONF
+from robustfl_bench.runner.config.options import CONF
 from tests.processes import Outcome, call
 
 SCRIPT = CONF.parent / "scripts" / "checks" / "cuda_check.py"

@@ -18,12 +18,12 @@ import pytest
 from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.commands.data import main
 from robustfl_bench.commands.data.shared import sources
-from robustfl_bench.config import data_sets as registry
-from robustfl_bench.config.options import CONF
-from robustfl_bench.datasets.cifar10 import Cifar10
-from robustfl_bench.datasets.download import CHUNK, Download, fetch
-from robustfl_bench.datasets.files import File, Layout
-from robustfl_bench.datasets.mnist import Mnist
+from robustfl_bench.parts.datasets.cifar10 import Cifar10
+from robustfl_bench.parts.datasets.download import CHUNK, Download, fetch
+from robustfl_bench.parts.datasets.files import File, Layout
+from robustfl_bench.parts.datasets.mnist import Mnist
+from robustfl_bench.runner.config import data_sets as registry
+from robustfl_bench.runner.config.options import CONF
 
 CONTENT = bytes(range(256)) * 32 * 60  # 60 chunks
 assert len(CONTENT) == 60 * CHUNK

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.commands.data import main
-from robustfl_bench.config import data_sets
+from robustfl_bench.runner.config import data_sets
 from tests.conftest import Bench
 from tests.processes import Outcome, call
 

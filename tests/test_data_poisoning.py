@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.attacks.fake_loss import FakeLoss
-from robustfl_bench.attacks.label_flip_one import LabelFlipOne
-from robustfl_bench.attacks.label_shuffle import LabelShuffle
-from robustfl_bench.attacks.noisy import Noisy
 from robustfl_bench.base import seeding
 from robustfl_bench.interfaces import ConfigError, Scaling, Shard
 from robustfl_bench.numerics.characters import ALPHABET
+from robustfl_bench.parts.attacks.fake_loss import FakeLoss
+from robustfl_bench.parts.attacks.label_flip_one import LabelFlipOne
+from robustfl_bench.parts.attacks.label_shuffle import LabelShuffle
+from robustfl_bench.parts.attacks.noisy import Noisy
 from tests.rounds import build, refused
 
 UNIT = Scaling(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))

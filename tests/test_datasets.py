@@ -24,16 +24,16 @@ import torch
 import yaml
 
 from robustfl_bench.commands.data import main
-from robustfl_bench.datasets import cifar, find_folder, idx, load
-from robustfl_bench.datasets.cifar10 import BATCHES, Cifar10
-from robustfl_bench.datasets.cifar100 import PLACES, SUBSET, Cifar100
-from robustfl_bench.datasets.digits import Digits
-from robustfl_bench.datasets.fashion_mnist import FashionMnist
-from robustfl_bench.datasets.femnist import Femnist
-from robustfl_bench.datasets.files import File, Layout, find
-from robustfl_bench.datasets.mnist import Mnist
+from robustfl_bench.doors.testing import check_dataset
 from robustfl_bench.interfaces import ConfigError, Data, DataError, Dataset
-from robustfl_bench.testing import check_dataset
+from robustfl_bench.parts.datasets import cifar, find_folder, idx, load
+from robustfl_bench.parts.datasets.cifar10 import BATCHES, Cifar10
+from robustfl_bench.parts.datasets.cifar100 import PLACES, SUBSET, Cifar100
+from robustfl_bench.parts.datasets.digits import Digits
+from robustfl_bench.parts.datasets.fashion_mnist import FashionMnist
+from robustfl_bench.parts.datasets.femnist import Femnist
+from robustfl_bench.parts.datasets.files import File, Layout, find
+from robustfl_bench.parts.datasets.mnist import Mnist
 from tests.rounds import build
 
 CPU = torch.device("cpu")
@@ -530,7 +530,7 @@ def test_digits_are_the_same_bytes_everywhere(tmp_path: Path) -> None:
 def test_digits_need_no_other_package(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['sklearn'] = None; from pathlib import Path;"
-        "from robustfl_bench.datasets.digits import Digits; print(len(Digits().load(Path('.')).train_y))"
+        "from robustfl_bench.parts.datasets.digits import Digits; print(len(Digits().load(Path('.')).train_y))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "1437\n", done.stderr

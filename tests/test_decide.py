@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.commands import decide
-from robustfl_bench.runs import archive, records
-from robustfl_bench.runs.cost import Cost, Costs
-from robustfl_bench.runs.matching import Index
-from robustfl_bench.tables import claim_sheets, described
-from robustfl_bench.tables.decisions import EXHAUSTED, Open, Step
-from robustfl_bench.tables.described import Paper
-from robustfl_bench.tables.measured import scored
+from robustfl_bench.commands.lab import decide
+from robustfl_bench.lab.agreement import claim_sheets
+from robustfl_bench.lab.agreement.decisions import EXHAUSTED, Open, Step
+from robustfl_bench.lab.agreement.measured import scored
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.runs.cost import Cost, Costs
+from robustfl_bench.read.runs.matching import Index
+from robustfl_bench.read.tables import described
+from robustfl_bench.read.tables.described import Paper
 from tests.test_paper_tables import ATTACKS, ONE, TWO, make_run
 
 SECONDS, ROUNDS = 12.5, 3  # of a run of make_run

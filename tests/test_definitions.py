@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from robustfl_bench.base.fields import options_of
-from robustfl_bench.config import targets
-from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.runner.config import targets
+from robustfl_bench.train.parts import GROUPS
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "generators" / "definitions.py"
 spec = importlib.util.spec_from_file_location("definitions_script", SCRIPT)

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network import dense
-from robustfl_bench.network.gradients import WrittenOut
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch
+from robustfl_bench.numerics.network import dense
+from robustfl_bench.numerics.network.gradients import WrittenOut
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.parts.models.mlp import Mlp
 
 
 @pytest.mark.parametrize("hidden", [(), (7,), (300, 100)])

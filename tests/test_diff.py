@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.store import folders
+from robustfl_bench.runner.store import folders
 from tests.conftest import Bench, run_cli, run_folders
 
 RUN = ("rounds=2", "num_clients=12", "num_byzantine_declared=2", "model.hidden=[4]", "partition=iid")

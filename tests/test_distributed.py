@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.distributed.peers import fault
+from robustfl_bench.runner.processes.peers import fault
 
 PREPARED = """
 import os, sys, time
 import torch, torch.distributed as dist
 from robustfl_bench import CooMed, FLTrust, Krum, Lasa, NormBound, TrMean
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.distributed import RobustAllReduce, robust_hook
-from robustfl_bench.distributed.peers import PeerLost
+from robustfl_bench.doors.distributed import RobustAllReduce, robust_hook
+from robustfl_bench.runner.processes.peers import PeerLost
 rank, size, where = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 dist.init_process_group("gloo", init_method=f"file://{where}", rank=rank, world_size=size)
 """

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.api.run import run
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.experiment import machine, provenance
+from robustfl_bench.doors.api.run import run
+from robustfl_bench.runner.experiment import machine, provenance
 from tests.conftest import Bench, run_folders
 
 TINY = ("rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]")

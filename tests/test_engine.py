@@ -10,21 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench.base import seeding
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Shard
-from robustfl_bench.models.cnn import Cnn
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network import flat
-from robustfl_bench.network import network as engine_network
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch, Population, Samples
 from robustfl_bench.numerics.metrics import max_recall_drop, recall_per_class
+from robustfl_bench.numerics.network import flat
+from robustfl_bench.numerics.network import network as engine_network
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch, Population, Samples
 from robustfl_bench.numerics.products import times_transposed
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.schedules.constant import Constant
-from robustfl_bench.schedules.inverse_time import InverseTime
-from robustfl_bench.schedules.step import Step
+from robustfl_bench.parts.models.cnn import Cnn
+from robustfl_bench.parts.models.mlp import Mlp
+from robustfl_bench.parts.schedules.constant import Constant
+from robustfl_bench.parts.schedules.inverse_time import InverseTime
+from robustfl_bench.parts.schedules.step import Step
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state
 from tests.presets import small as federation
 from tests.presets import trained
 

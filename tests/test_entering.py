@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.arena.entries import ArenaEntry
 from robustfl_bench.commands import results
-from robustfl_bench.config import compose, options
-from robustfl_bench.runs import records
-from robustfl_bench.tables.sheets import Printed, Sheet
+from robustfl_bench.lab.arena.entries import ArenaEntry
+from robustfl_bench.read.runs import records
+from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.runner.config import compose, options
 from scripts.checks import check_entry
 from tests.conftest import Bench
 

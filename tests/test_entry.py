@@ -10,9 +10,9 @@ import pytest
 import robustfl_bench
 from robustfl_bench.base.errors import BUSY, BrokenContract, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.commands import data, entry, results
-from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.store.writing import CannotWrite
-from robustfl_bench.sweeps.ends import Incomplete
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.runner.store.writing import CannotWrite
+from robustfl_bench.runner.sweeps.ends import Incomplete
 from tests.conftest import Bench
 
 PROGRAMS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import robustfl_bench
-from robustfl_bench.ring.launch import context
+from robustfl_bench.runner.processes.ring.launch import context
 
 
 @pytest.mark.parametrize(

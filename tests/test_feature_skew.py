@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import datasets
 from robustfl_bench.base import seeding
-from robustfl_bench.corruptions.common import CommonCorruption
-from robustfl_bench.datasets.digits import Digits
-from robustfl_bench.datasets.images import SCALINGS, to_data
 from robustfl_bench.interfaces import Attack, ConfigError, Data
-from robustfl_bench.server_data.per_class import PerClass
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.corruptions.common import CommonCorruption
+from robustfl_bench.parts.datasets.digits import Digits
+from robustfl_bench.parts.datasets.images import SCALINGS, to_data
+from robustfl_bench.parts.server_data.per_class import PerClass
 from tests import presets
 from tests.presets import federation
 from tests.rounds import refused

@@ -11,39 +11,39 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.caf import Caf
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.mda import Mda
-from robustfl_bench.aggregators.trmean import TrMean
-from robustfl_bench.attacks.bit_flip import BitFlip
-from robustfl_bench.attacks.blended import Blended
-from robustfl_bench.attacks.dba import Dba
-from robustfl_bench.attacks.edge_case import EdgeCase
-from robustfl_bench.attacks.free_rider import FreeRider
-from robustfl_bench.attacks.ipm import InnerProductManipulation
-from robustfl_bench.attacks.label_flip import LabelFlip
-from robustfl_bench.attacks.lie import LittleIsEnough, lie_z
-from robustfl_bench.attacks.line_search import grid_maximum, line_maximum
-from robustfl_bench.attacks.mimic import Mimic
-from robustfl_bench.attacks.minmax import MinMax
-from robustfl_bench.attacks.minsum import MinSum
-from robustfl_bench.attacks.model_replacement import ModelReplacement
-from robustfl_bench.attacks.non_finite import NonFinite
-from robustfl_bench.attacks.opt_alie import OptimalLittleIsEnough
-from robustfl_bench.attacks.opt_ipm import OptimalInnerProductManipulation
-from robustfl_bench.attacks.random_labels import RandomLabels
-from robustfl_bench.attacks.rop import RelocatedOrthogonalPerturbation
-from robustfl_bench.attacks.scheduled import Scheduled
-from robustfl_bench.attacks.zero import Zero
 from robustfl_bench.base import seeding
-from robustfl_bench.config import compose
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.rounds import initial_state, step
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Crafted, Shard
-from robustfl_bench.studies.inputs import gaussian
+from robustfl_bench.lab.studies.inputs import gaussian
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.caf import Caf
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.mda import Mda
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.parts.attacks.bit_flip import BitFlip
+from robustfl_bench.parts.attacks.blended import Blended
+from robustfl_bench.parts.attacks.dba import Dba
+from robustfl_bench.parts.attacks.edge_case import EdgeCase
+from robustfl_bench.parts.attacks.free_rider import FreeRider
+from robustfl_bench.parts.attacks.ipm import InnerProductManipulation
+from robustfl_bench.parts.attacks.label_flip import LabelFlip
+from robustfl_bench.parts.attacks.lie import LittleIsEnough, lie_z
+from robustfl_bench.parts.attacks.line_search import grid_maximum, line_maximum
+from robustfl_bench.parts.attacks.mimic import Mimic
+from robustfl_bench.parts.attacks.minmax import MinMax
+from robustfl_bench.parts.attacks.minsum import MinSum
+from robustfl_bench.parts.attacks.model_replacement import ModelReplacement
+from robustfl_bench.parts.attacks.non_finite import NonFinite
+from robustfl_bench.parts.attacks.opt_alie import OptimalLittleIsEnough
+from robustfl_bench.parts.attacks.opt_ipm import OptimalInnerProductManipulation
+from robustfl_bench.parts.attacks.random_labels import RandomLabels
+from robustfl_bench.parts.attacks.rop import RelocatedOrthogonalPerturbation
+from robustfl_bench.parts.attacks.scheduled import Scheduled
+from robustfl_bench.parts.attacks.zero import Zero
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.rounds import initial_state, step
 from tests import reference_attacks as slow
 from tests.presets import Recording, small, trained
 from tests.rounds import names, refused

@@ -9,46 +9,46 @@ import pytest
 import torch
 from sklearn.cluster import HDBSCAN, MeanShift, estimate_bandwidth
 
-from robustfl_bench.aggregators.autogm import AutoGm
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.bulyan import Bulyan
-from robustfl_bench.aggregators.caf import Caf
-from robustfl_bench.aggregators.centered_clipping import CenteredClipping
-from robustfl_bench.aggregators.cge import Cge
-from robustfl_bench.aggregators.chebyshev_mean import ChebyshevMean
-from robustfl_bench.aggregators.clipped_clustering import ClippedClustering
-from robustfl_bench.aggregators.clipped_trmean import ClippedTrMean
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.dnc import Dnc
-from robustfl_bench.aggregators.flame import Flame, majority_cluster
-from robustfl_bench.aggregators.fldetector import FlDetector
-from robustfl_bench.aggregators.foolsgold import FoolsGold
-from robustfl_bench.aggregators.history_trmean import HistoryTrMean
-from robustfl_bench.aggregators.huber import Huber
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.lasa import Lasa
-from robustfl_bench.aggregators.magnitude_trmean import MagnitudeTrMean
-from robustfl_bench.aggregators.mda import Mda
-from robustfl_bench.aggregators.meamed import MeaMed
-from robustfl_bench.aggregators.median_of_means import MedianOfMeans
-from robustfl_bench.aggregators.monna import Monna
-from robustfl_bench.aggregators.norm_bound import NormBound
-from robustfl_bench.aggregators.sequential_clipping import SequentialClipping
-from robustfl_bench.aggregators.signguard import SignGuard
-from robustfl_bench.aggregators.smea import Smea
-from robustfl_bench.aggregators.trmean import TrMean
-from robustfl_bench.aggregators.winsorized_mean import WinsorizedMean
-from robustfl_bench.engine.alone import FrameworkServer, RuleAlone
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.least_spread import _largest as largest
 from robustfl_bench.numerics.least_spread import least_spread
 from robustfl_bench.numerics.mean_shift import largest_cluster
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.pre_aggregations.arc import Arc
-from robustfl_bench.pre_aggregations.bucketing import Bucketing
-from robustfl_bench.pre_aggregations.chain import Chain
-from robustfl_bench.pre_aggregations.clipping import Clipping
-from robustfl_bench.pre_aggregations.nnm import Nnm
+from robustfl_bench.parts.aggregators.autogm import AutoGm
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.bulyan import Bulyan
+from robustfl_bench.parts.aggregators.caf import Caf
+from robustfl_bench.parts.aggregators.centered_clipping import CenteredClipping
+from robustfl_bench.parts.aggregators.cge import Cge
+from robustfl_bench.parts.aggregators.chebyshev_mean import ChebyshevMean
+from robustfl_bench.parts.aggregators.clipped_clustering import ClippedClustering
+from robustfl_bench.parts.aggregators.clipped_trmean import ClippedTrMean
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.dnc import Dnc
+from robustfl_bench.parts.aggregators.flame import Flame, majority_cluster
+from robustfl_bench.parts.aggregators.fldetector import FlDetector
+from robustfl_bench.parts.aggregators.foolsgold import FoolsGold
+from robustfl_bench.parts.aggregators.history_trmean import HistoryTrMean
+from robustfl_bench.parts.aggregators.huber import Huber
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.lasa import Lasa
+from robustfl_bench.parts.aggregators.magnitude_trmean import MagnitudeTrMean
+from robustfl_bench.parts.aggregators.mda import Mda
+from robustfl_bench.parts.aggregators.meamed import MeaMed
+from robustfl_bench.parts.aggregators.median_of_means import MedianOfMeans
+from robustfl_bench.parts.aggregators.monna import Monna
+from robustfl_bench.parts.aggregators.norm_bound import NormBound
+from robustfl_bench.parts.aggregators.sequential_clipping import SequentialClipping
+from robustfl_bench.parts.aggregators.signguard import SignGuard
+from robustfl_bench.parts.aggregators.smea import Smea
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.parts.aggregators.winsorized_mean import WinsorizedMean
+from robustfl_bench.parts.pre_aggregations.arc import Arc
+from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
+from robustfl_bench.parts.pre_aggregations.chain import Chain
+from robustfl_bench.parts.pre_aggregations.clipping import Clipping
+from robustfl_bench.parts.pre_aggregations.nnm import Nnm
+from robustfl_bench.train.alone import FrameworkServer, RuleAlone
 from tests import reference
 from tests import reference_field as field
 from tests.rounds import agree, build, make_server, refused, skewed_round

@@ -15,14 +15,14 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import identity, names, options
-from robustfl_bench.pages import figures, plots
-from robustfl_bench.pages.pictures import curves, heat
-from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, drawable, save
-from robustfl_bench.pages.pictures.curves import COLUMNS, Curves
-from robustfl_bench.pages.pictures.styles import BLACK, BLUE, COMPARED, ramp, series, styles
-from robustfl_bench.runs import archive, records
-from robustfl_bench.tables import described as papers
+from robustfl_bench.read.pages import figures, plots
+from robustfl_bench.read.pages.pictures import curves, heat
+from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame, drawable, save
+from robustfl_bench.read.pages.pictures.curves import COLUMNS, Curves
+from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, COMPARED, ramp, series, styles
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.tables import described as papers
+from robustfl_bench.runner.config import identity, names, options
 from tests.conftest import run_cli
 from tests.test_results import make_run, reseal
 

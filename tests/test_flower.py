@@ -14,15 +14,15 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, FedMedian, MultiKrum
 from flwr.supercore.task_identity import TaskIdentity
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.centered_clipping import CenteredClipping
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.fltrust import FLTrust
-from robustfl_bench.aggregators.foolsgold import FoolsGold
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.flower import RobustStrategy
+from robustfl_bench.doors.flower import RobustStrategy
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.pre_aggregations.nnm import Nnm
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.centered_clipping import CenteredClipping
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.fltrust import FLTrust
+from robustfl_bench.parts.aggregators.foolsgold import FoolsGold
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.pre_aggregations.nnm import Nnm
 
 Models = dict[str, np.ndarray]
 NODES = [2**62 + 7 * i for i in range(9)]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from robustfl_bench.experiment import free_memory, memory
-from robustfl_bench.experiment.free_memory import MIB, Reservations, free_bytes
 from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.runner.experiment import free_memory, memory
+from robustfl_bench.runner.experiment.free_memory import MIB, Reservations, free_bytes
 from tests import presets
 from tests.conftest import Bench
 
@@ -95,7 +95,7 @@ def test_what_others_announced_and_have_not_taken(tmp_path: Path) -> None:
     ours.announce(10 * MIB)
     assert ours.of_others() == 0
     script = (
-        "import sys; from pathlib import Path; from robustfl_bench.experiment.free_memory import *\n"
+        "import sys; from pathlib import Path; from robustfl_bench.runner.experiment.free_memory import *\n"
         f"r = Reservations(Path({str(tmp_path)!r})); r.announce(100 * MIB); print(r.of_others(), flush=True)\n"
         "input(); held = bytearray(b'x') * (60 * MIB); print('held', flush=True); input()"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.config import compose, options
+from robustfl_bench.runner.config import compose, options
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
 

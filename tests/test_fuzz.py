@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.experiment import execute
+from robustfl_bench.runner.experiment import execute
 from tests.processes import call
 
 pytestmark = pytest.mark.slow

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from robustfl_bench.commands import bench
-from robustfl_bench.commands import probe as command
+from robustfl_bench.commands.lab import probe as command
+from robustfl_bench.lab.studies import probe
 from robustfl_bench.numerics.principal import principal_axes, principal_variances
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.pages import figures as drawn
-from robustfl_bench.pages.pictures.plane import CLIENTS
-from robustfl_bench.runs import archive, records
-from robustfl_bench.studies import probe
-from robustfl_bench.tables.described import figures
+from robustfl_bench.read.pages import figures as drawn
+from robustfl_bench.read.pages.pictures.plane import CLIENTS
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.tables.described import figures
 from tests.conftest import run_cli
 
 assert bench  # registers the typed settings with hydra

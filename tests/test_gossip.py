@@ -12,19 +12,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.base import Aggregator
-from robustfl_bench.attacks.base import Attack, AttackView, GossipView
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.data import main
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state, step
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.protocols import topology as graphs
-from robustfl_bench.protocols.state import State
-from robustfl_bench.ring.launch import launch
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.base import Aggregator
+from robustfl_bench.parts.attacks.base import Attack, AttackView, GossipView
+from robustfl_bench.parts.protocols import topology as graphs
+from robustfl_bench.parts.protocols.state import State
+from robustfl_bench.runner.processes.ring.launch import launch
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state, step
 from tests.conftest import Bench, contents, run_folders
 from tests.presets import small as federation
 from tests.presets import trained

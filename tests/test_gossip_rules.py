@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.clipped_gossip import ClippedGossip
-from robustfl_bench.aggregators.cs_plus import CsPlus
-from robustfl_bench.attacks.base import GossipView
-from robustfl_bench.attacks.dissensus import Dissensus
-from robustfl_bench.attacks.spectral_heterogeneity import SpectralHeterogeneity
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.protocols.topology import Graph, attached, two_cliques
+from robustfl_bench.parts.aggregators.clipped_gossip import ClippedGossip
+from robustfl_bench.parts.aggregators.cs_plus import CsPlus
+from robustfl_bench.parts.attacks.base import GossipView
+from robustfl_bench.parts.attacks.dissensus import Dissensus
+from robustfl_bench.parts.attacks.spectral_heterogeneity import SpectralHeterogeneity
+from robustfl_bench.parts.protocols.topology import Graph, attached, two_cliques
 from tests import reference_attacks as attacks
 from tests import reference_field as field
 from tests.presets import small as federation

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from robustfl_bench.engine import loop
-from robustfl_bench.experiment import memory
-from robustfl_bench.sweeps import gpus
-from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.gpus import gpus_for, seen_by
+from robustfl_bench.runner.experiment import memory
+from robustfl_bench.runner.sweeps import gpus
+from robustfl_bench.runner.sweeps.cells import Sweep
+from robustfl_bench.runner.sweeps.gpus import gpus_for, seen_by
+from robustfl_bench.train import loop
 from tests.conftest import Bench
 
 

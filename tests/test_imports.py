@@ -1,9 +1,10 @@
 """Imports go one way, as the design says, and never in a circle; and nothing heavy is imported early."""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import robustfl_bench
+from scripts.generators.architecture import WINGS
 
 PACKAGE = Path(robustfl_bench.__file__).parent
-GROUPS_OF_PARTS = {path.parent.name for path in PACKAGE.glob("*/base.py")} | {"trackers"}
+GROUPS_OF_PARTS = {path.parent.name for path in PACKAGE.glob("parts/*/base.py")}
 RULES = (
     "aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "augmentations", "models",
     "protocols", "server_optimizers", "availability",
@@ -61,78 +63,102 @@ def graph(with_types: bool = False) -> dict[str, set[str]]:
     return {name: imported(path, set(names), with_types) - {name} for name, path in names.items()}
 
 
-def room(name: str) -> str:
+def wing(name: str) -> str:
     """The folder, or the single module, at the top of the package in which a module is."""
     parts = name.split(".")
     return parts[1] if len(parts) > 1 else ""
 
 
-def rooms(everything: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The rooms that each room imports from, late and for type checkers included; ``__init__`` and ``__main__`` only
-    open doors."""
-    arrows: dict[str, set[str]] = {}
+def room(name: str) -> str:
+    """The folder in a wing in which a module is, ``aggregators``, or the wing, if the module lies in it; training with
+    its metrics is one room."""
+    parts = name.split(".")
+    is_room = len(parts) > 3 or (len(parts) == 3 and PACKAGE.joinpath(*parts[1:]).is_dir())
+    return parts[2] if is_room and wing(name) in WINGS and wing(name) != "train" else wing(name)
+
+
+def arrows(everything: dict[str, set[str]], place: Callable[[str], str]) -> dict[str, set[str]]:
+    """The places that each place imports from, late and for type checkers included; the modules at the top only open
+    doors."""
+    targets_of: dict[str, set[str]] = {}
     for name, targets in everything.items():
-        if room(name) not in ("", "__main__"):
-            inside = {room(target) for target in targets if target.startswith("robustfl_bench.")}
-            arrows.setdefault(room(name), set()).update(inside - {room(name), ""})
-    return arrows
+        if wing(name) in WINGS:
+            inside = {place(target) for target in targets if wing(target) in WINGS}
+            targets_of.setdefault(place(name), set()).update(inside - {place(name)})
+    return targets_of
 
 
-def test_no_room_and_no_module_imports_from_one_that_imports_from_it() -> None:
+def test_no_wing_no_room_and_no_module_imports_from_one_that_imports_from_it() -> None:
     known = set(modules())
     assert len(known) > 60
     everything = graph(with_types=True)
     inside = {name: {target for target in targets if target in known} for name, targets in graph().items()}
     list(TopologicalSorter(inside).static_order())
-    order = list(TopologicalSorter(rooms(everything)).static_order())
-    floor = {place: order.index(place) for place in order}
-    assert floor["base"] == 0
-    assert floor["engine"] < floor["config"] < floor["store"] < floor["runs"] < floor["tables"] < floor["pages"]
-    assert floor["commands"] > floor["sweeps"] > floor["experiment"]
+    list(TopologicalSorter(arrows(everything, lambda name: f"{wing(name)}.{room(name)}")).static_order())
+    for above, targets in arrows(everything, wing).items():
+        assert all(WINGS.index(target) < WINGS.index(above) for target in targets), (above, targets)
+
+
+def test_the_first_screen_has_nine_wings_and_little_else() -> None:
+    entries = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    entries -= {"__init__", "__main__", "__pycache__", "conf", "kept", "docs"}
+    assert set(WINGS) <= entries and len(entries) <= 12, entries
+
+
+def test_names_in_strings_go_the_same_way_as_imports() -> None:
+    """A dotted name in a string is an import too, as of the modules of the command line."""
+    seen = 0
+    for name, path in modules().items():
+        if wing(name) in WINGS and name != "robustfl_bench.base.code_digest":  # names its roots
+            nodes = list(ast.walk(ast.parse(path.read_text())))
+            said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings
+            for node in nodes:
+                is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said
+                text = node.value if is_text else ""
+                for target in re.findall(rf"robustfl_bench\.(?:{'|'.join(WINGS)})(?:\.\w+)+", text):
+                    seen += 1
+                    assert WINGS.index(wing(target)) <= WINGS.index(wing(name)), (name, target)
+    assert seen > 10
 
 
 def test_only_the_front_of_sweeps_knows_hydra_and_only_what_is_public() -> None:
     users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
-    assert users == {f"robustfl_bench.sweeps.{name}" for name in ("front", "launch", "plugins", "sources")}
+    assert users == {f"robustfl_bench.runner.sweeps.{name}" for name in ("front", "launch", "plugins", "sources")}
     for path in [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "tests").glob("*.py")]:
         assert "hydra._" + "internal" not in path.read_text(encoding="utf-8"), path
 
 
 def test_rules_know_their_base_and_numerics_and_never_each_other() -> None:
-    allowed = {"base", "numerics", "datasets", "aggregators"}  # of datasets and aggregators only the base classes
     for name, targets in graph(with_types=True).items():
-        if room(name) not in RULES:
-            continue
-        others = {target for target in targets if target.startswith("robustfl_bench.") and room(target) != room(name)}
-        others = {target for target in others if not target.endswith(".base") and target != "robustfl_bench.numerics"}
-        assert {room(target) for target in others} <= allowed - {"datasets", "aggregators"}, (name, others)
+        if wing(name) == "parts" and room(name) in RULES:
+            others = {target for target in targets if wing(target) in WINGS and room(target) != room(name)}
+            others = {target for target in others if wing(target) not in ("base", "numerics")}
+            assert all(target.endswith(".base") for target in others), (name, others)
+            assert {room(target) for target in others} <= {"datasets", "aggregators", "attacks", "local_updates",
+                                                           "pre_aggregations"}, (name, others)  # fmt: skip
 
 
-def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
-    above = {"store", "runs", "tables", "pages", "experiment", "commands"}
-    arrows = rooms(graph(with_types=True))
+def test_training_names_no_rule_and_pictures_know_no_results() -> None:
     for name, targets in graph(with_types=True).items():
-        if room(name) in ("engine", "network"):
-            parts = {target for target in targets if room(target) in (*RULES, "clustering", "datasets")}
-            parts -= {"robustfl_bench.protocols.state"}  # what a round starts from and what it leaves
+        if wing(name) in ("train", "numerics"):
+            parts = {target for target in targets if wing(target) == "parts" and room(target) in GROUPS_OF_PARTS}
+            parts -= {"robustfl_bench.parts.protocols.state"}  # what a round starts from and what it leaves
+            parts = {target for target in parts if room(target) not in ("server_data", "local_updates")}
             assert all(target.endswith(".base") for target in parts), (name, parts)
-            assert not {room(target) for target in targets} & above, (name, targets)
-    for place in ("store", "runs", "tables"):
-        assert not arrows[place] & {"experiment", "network", *RULES}, place
-    for name, targets in graph(with_types=True).items():
-        if name.startswith("robustfl_bench.pages.pictures"):
-            inside = {target for target in targets if target.startswith("robustfl_bench.")}
-            assert {target.split(".")[2] for target in inside} <= {"pictures", "errors", "names", "options"}, (
-                name,
-                inside,
-            )
+        if name.startswith(("robustfl_bench.runner.store", "robustfl_bench.read.runs", "robustfl_bench.read.tables")):
+            assert not any(room(target) in RULES for target in targets), (name, targets)
+        if name.startswith("robustfl_bench.read.pages.pictures"):
+            inside = {
+                target.split(".")[-1] for target in targets if wing(target) in WINGS and ".pictures" not in target
+            }
+            assert inside <= {"errors", "names", "options"}, (name, inside)
 
 
 def test_a_class_name_has_one_meaning() -> None:
     """Options of different groups and templates may share a name; the name of their module says of which they are."""
     homes: dict[str, list[str]] = {}
     for name, path in modules().items():
-        if room(name) not in GROUPS_OF_PARTS and "templates" not in name:
+        if wing(name) != "parts" and "templates" not in name:
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     homes.setdefault(node.name, []).append(name)

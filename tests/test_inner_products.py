@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.base.parallel import workers
 from robustfl_bench.numerics import ranking
 from robustfl_bench.numerics.inner_products import (
@@ -19,7 +18,8 @@ from robustfl_bench.numerics.inner_products import (
 )
 from robustfl_bench.numerics.ranking import lowest, nearest_shares, nearest_sums
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.pre_aggregations.bucketing import Bucketing
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
 
 
 @pytest.mark.parametrize("d", [1, 40, 5000, 70_001])

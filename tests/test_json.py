@@ -11,7 +11,7 @@ from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.console import Parser
 from robustfl_bench.commands import data, results
 from robustfl_bench.commands.listing import listing
-from robustfl_bench.tables.sheets import FORMATS, Printed, Sheet, Todo
+from robustfl_bench.read.tables.sheets import FORMATS, Printed, Sheet, Todo
 
 
 def test_json_has_numbers_and_null() -> None:

@@ -14,12 +14,12 @@ import torch
 from scipy import stats
 
 import robustfl_bench as rb
-from robustfl_bench.aggregators.base import ServerView
 from robustfl_bench.base.errors import BrokenContract
+from robustfl_bench.doors.testing import PROMISES, check_aggregator, example_round
+from robustfl_bench.lab.studies import judge, judgement
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.studies import judge, judgement
-from robustfl_bench.tables import sheets
-from robustfl_bench.testing import PROMISES, check_aggregator, example_round
+from robustfl_bench.parts.aggregators.base import ServerView
+from robustfl_bench.read.tables import sheets
 from tests.conftest import Bench, run_folders
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.commands import remake
-from robustfl_bench.config import compose, options
-from robustfl_bench.experiment import answers, provenance
-from robustfl_bench.experiment.plan import plan
-from robustfl_bench.runs import archive, records
-from robustfl_bench.store import kept
-from robustfl_bench.sweeps.ends import Outcome
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.experiment import answers, provenance
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.store import kept
+from robustfl_bench.runner.sweeps.ends import Outcome
 from tests.conftest import Bench, run_folders
 
 SMALL = ("aggregator=krum", "rounds=2", "model.hidden=[4]")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.config.options import CONF
+from robustfl_bench.runner.config.options import CONF
 from tests.conftest import Bench, contents, run_folders
 
 SWEEP = ("-m", "rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]", "seed=0,1")
@@ -13,7 +13,7 @@ PAGE = (CONF / "SWEEPS.md").read_text(encoding="utf-8").partition("## A launcher
 MINE = """
 from dataclasses import dataclass
 
-from robustfl_bench.sweeps.take import take
+from robustfl_bench.runner.sweeps.take import take
 
 
 @dataclass

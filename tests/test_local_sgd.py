@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench.base import seeding
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.local_updates.compressed import Compressed
-from robustfl_bench.local_updates.fedsgd import FedSgd
-from robustfl_bench.local_updates.local_sgd import LocalSgd
-from robustfl_bench.local_updates.rsa import Rsa
-from robustfl_bench.local_updates.saga import Saga
-from robustfl_bench.models.lenet import LeNet
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch, Population, Samples
+from robustfl_bench.parts.local_updates.compressed import Compressed
+from robustfl_bench.parts.local_updates.fedsgd import FedSgd
+from robustfl_bench.parts.local_updates.local_sgd import LocalSgd
+from robustfl_bench.parts.local_updates.rsa import Rsa
+from robustfl_bench.parts.local_updates.saga import Saga
+from robustfl_bench.parts.models.lenet import LeNet
+from robustfl_bench.parts.models.mlp import Mlp
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state
 from tests.conftest import Bench
 from tests.presets import small as federation
 from tests.rounds import refused

@@ -7,18 +7,18 @@ import pytest
 import torch
 from torch import nn
 
-from robustfl_bench.augmentations.shift_flip import ShiftFlip
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.local_updates.fedavg import FedAvg
-from robustfl_bench.models.cnn import Cnn
-from robustfl_bench.models.dropout_cnn import DropoutCnn
-from robustfl_bench.models.femnist_cnn import FemnistCnn
-from robustfl_bench.models.lenet import LeNet
-from robustfl_bench.models.lstm import Lstm
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch, Population, Samples
+from robustfl_bench.parts.augmentations.shift_flip import ShiftFlip
+from robustfl_bench.parts.local_updates.fedavg import FedAvg
+from robustfl_bench.parts.models.cnn import Cnn
+from robustfl_bench.parts.models.dropout_cnn import DropoutCnn
+from robustfl_bench.parts.models.femnist_cnn import FemnistCnn
+from robustfl_bench.parts.models.lenet import LeNet
+from robustfl_bench.parts.models.lstm import Lstm
+from robustfl_bench.parts.models.mlp import Mlp
+from robustfl_bench.train.federation import Federation
 from tests import presets
 from tests.presets import small, trained
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.local_updates.fedavg import FedAvg
-from robustfl_bench.local_updates.fedsgd import FedSgd
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Population, Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Population, Samples
+from robustfl_bench.parts.local_updates.fedavg import FedAvg
+from robustfl_bench.parts.local_updates.fedsgd import FedSgd
+from robustfl_bench.parts.models.mlp import Mlp
 
 SIZES = (7, 1, 12)
 NETWORK = Network(Mlp((6,)), (4,), 3, seed=1)

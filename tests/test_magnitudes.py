@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.avgrej import AvgRej
-from robustfl_bench.aggregators.cfl import Cfl
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.rage import Rage
-from robustfl_bench.aggregators.selfrej import SelfRej
-from robustfl_bench.aggregators.zeno import Zeno
-from robustfl_bench.attacks.perturbation import largest_gamma
-from robustfl_bench.engine.metrics import weights as weight_metrics
 from robustfl_bench.numerics.gram_space import medoid, pair_distances
 from robustfl_bench.numerics.mean_distances import exact_sum
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
-from robustfl_bench.pre_aggregations.bucketing import Bucketing
-from robustfl_bench.protocols.state import Memory, Trained
+from robustfl_bench.parts.aggregators.avgrej import AvgRej
+from robustfl_bench.parts.aggregators.cfl import Cfl
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.rage import Rage
+from robustfl_bench.parts.aggregators.selfrej import SelfRej
+from robustfl_bench.parts.aggregators.zeno import Zeno
+from robustfl_bench.parts.attacks.perturbation import largest_gamma
+from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
+from robustfl_bench.parts.protocols.state import Memory, Trained
+from robustfl_bench.train.metrics import weights as weight_metrics
 from tests import reference_arfl
 from tests.rounds import build, make_server, skewed_round
 from tests.test_attacks import honest_updates, make_view

@@ -14,14 +14,14 @@ from functools import cache
 import pytest
 import torch
 
-from robustfl_bench import datasets
-from robustfl_bench.attacks import planned as planned_attack
 from robustfl_bench.base.errors import ConfigError, Diverged
-from robustfl_bench.config import compose
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.attacks import planned as planned_attack
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import InfeasibleError, Plan, plan
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state
 from tests.rounds import names
 
 FULL = os.environ.get("ROBUSTFL_MATRIX") == "full"

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.faba import Faba
-from robustfl_bench.aggregators.lfighter import LFighter
-from robustfl_bench.config import compose
-from robustfl_bench.engine import rounds
-from robustfl_bench.engine.foresight import Foresight
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.ring import client
+from robustfl_bench.parts.aggregators.faba import Faba
+from robustfl_bench.parts.aggregators.lfighter import LFighter
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.processes.ring import client
+from robustfl_bench.train import rounds
+from robustfl_bench.train.foresight import Foresight
 from tests import presets
 from tests.rounds import agree, skewed_round
 from tests.test_field_rules import SCALES

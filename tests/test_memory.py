@@ -7,8 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
@@ -18,10 +16,12 @@ from robustfl_bench.interfaces import (
     ServerView,
     Shard,
 )
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Samples
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.protocols.state import Memory, State
+from robustfl_bench.parts.protocols.state import Memory, State
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state
 from tests.presets import small as federation
 from tests.presets import trained
 

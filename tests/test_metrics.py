@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base import code_digest, public
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.metrics import METRICS
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.runs import records
-from robustfl_bench.runs.values import KNOWN, describe
+from robustfl_bench.read.runs import records
+from robustfl_bench.read.runs.values import KNOWN, describe
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
+from robustfl_bench.train.rounds import initial_state
 from tests.presets import small as federation
 
 RECALL = [f"recall_{i}" for i in range(10)]
@@ -68,7 +68,7 @@ def test_every_metric_is_described_and_known_to_tables() -> None:
 
 NEW = '''"""The length of the longest update."""
 
-from robustfl_bench.engine.metrics.base import Metric
+from robustfl_bench.train.metrics.base import Metric
 
 METRICS = (
     Metric("longest", "Length of the model", lambda evaluation: float(evaluation.state.params.norm()), "units", -1),
@@ -105,7 +105,7 @@ def test_a_new_metric_is_one_file_and_orphans_no_stored_run(tmp_path: Path) -> N
 
     small = ("bench", "rounds=1", "model.hidden=[4]", "attack=none", "num_clients=5")
     first = call(small)
-    (tmp_path / "robustfl_bench" / "engine" / "metrics" / "longest.py").write_text(NEW)
+    (tmp_path / "robustfl_bench" / "train" / "metrics" / "longest.py").write_text(NEW)
     again, other, *table = call(small, (*small, "seed=1"), LONGEST).splitlines(keepends=True)
     assert again == first.replace("result:", "stored result:") and other.startswith("result:")
     (rows,) = [path.read_text() for path in tmp_path.glob("results/runs/*-s1-*/metrics.csv")]

@@ -10,20 +10,20 @@ from torch import nn
 from torch.func import functional_call
 
 from robustfl_bench.base import seeding
-from robustfl_bench.datasets.digits import Digits
-from robustfl_bench.datasets.linear_mixture import LinearMixture
-from robustfl_bench.datasets.mean_mixture import MeanMixture
-from robustfl_bench.datasets.mixtures import clusters_of
-from robustfl_bench.datasets.rotated import Rotated
 from robustfl_bench.interfaces import ConfigError, Data, Dataset
-from robustfl_bench.models.linear_regression import LinearRegression
-from robustfl_bench.models.mean import Mean
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network import least_squares
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch, Population
 from robustfl_bench.numerics.bernoulli import bernoulli_vectors
-from robustfl_bench.partitions.natural import Natural
+from robustfl_bench.numerics.network import least_squares
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch, Population
+from robustfl_bench.parts.datasets.digits import Digits
+from robustfl_bench.parts.datasets.linear_mixture import LinearMixture
+from robustfl_bench.parts.datasets.mean_mixture import MeanMixture
+from robustfl_bench.parts.datasets.mixtures import clusters_of
+from robustfl_bench.parts.datasets.rotated import Rotated
+from robustfl_bench.parts.models.linear_regression import LinearRegression
+from robustfl_bench.parts.models.mean import Mean
+from robustfl_bench.parts.models.mlp import Mlp
+from robustfl_bench.parts.partitions.natural import Natural
 from tests.rounds import refused
 
 NOWHERE = Path("/nonexistent")

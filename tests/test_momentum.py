@@ -10,20 +10,20 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base import seeding
-from robustfl_bench.config import compose
-from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import LocalUpdate, ServerOptimizer
-from robustfl_bench.local_updates.fedsgd import FedSgd
-from robustfl_bench.local_updates.local_sgd import LocalSgd
-from robustfl_bench.local_updates.momentum import Momentum
-from robustfl_bench.local_updates.momentum_from_zero import MomentumFromZero
-from robustfl_bench.network.client_rows import ClientRows
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Population, Samples
-from robustfl_bench.protocols.state import Memory, State
-from robustfl_bench.server_optimizers.adaptive import Adaptive
-from robustfl_bench.server_optimizers.sgd import Sgd
+from robustfl_bench.numerics.network.client_rows import ClientRows
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Population, Samples
+from robustfl_bench.parts.local_updates.fedsgd import FedSgd
+from robustfl_bench.parts.local_updates.local_sgd import LocalSgd
+from robustfl_bench.parts.local_updates.momentum import Momentum
+from robustfl_bench.parts.local_updates.momentum_from_zero import MomentumFromZero
+from robustfl_bench.parts.protocols.state import Memory, State
+from robustfl_bench.parts.server_optimizers.adaptive import Adaptive
+from robustfl_bench.parts.server_optimizers.sgd import Sgd
+from robustfl_bench.runner.config import compose
+from robustfl_bench.train.loop import run
+from robustfl_bench.train.rounds import initial_state
 from tests.presets import federation as clustered
 from tests.presets import small, trained
 from tests.rounds import refused

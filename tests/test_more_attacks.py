@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.attacks.free_rider import FreeRider
-from robustfl_bench.attacks.hybrid_sparse import HybridSparse
-from robustfl_bench.attacks.lie import LittleIsEnough, lie_z
-from robustfl_bench.attacks.mimic import Mimic
-from robustfl_bench.attacks.neurotoxin import Neurotoxin
-from robustfl_bench.attacks.poisonedfl import PoisonedFl, needed
-from robustfl_bench.attacks.random_labels import RandomLabels
 from robustfl_bench.interfaces import Crafted
+from robustfl_bench.parts.attacks.free_rider import FreeRider
+from robustfl_bench.parts.attacks.hybrid_sparse import HybridSparse
+from robustfl_bench.parts.attacks.lie import LittleIsEnough, lie_z
+from robustfl_bench.parts.attacks.mimic import Mimic
+from robustfl_bench.parts.attacks.neurotoxin import Neurotoxin
+from robustfl_bench.parts.attacks.poisonedfl import PoisonedFl, needed
+from robustfl_bench.parts.attacks.random_labels import RandomLabels
 from tests import reference_attacks, reference_more
 from tests.rounds import build, refused
 from tests.test_attacks import honest_updates, make_view

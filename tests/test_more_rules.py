@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.aksel import Aksel
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.fedseca import FedSeca
-from robustfl_bench.aggregators.foolsgold import FoolsGold
-from robustfl_bench.aggregators.gas import Gas
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.medoid import Medoid
-from robustfl_bench.aggregators.noised import Noised
-from robustfl_bench.aggregators.norm_bound import NormBound
-from robustfl_bench.aggregators.zeno import Zeno
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.aksel import Aksel
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.fedseca import FedSeca
+from robustfl_bench.parts.aggregators.foolsgold import FoolsGold
+from robustfl_bench.parts.aggregators.gas import Gas
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.medoid import Medoid
+from robustfl_bench.parts.aggregators.noised import Noised
+from robustfl_bench.parts.aggregators.norm_bound import NormBound
+from robustfl_bench.parts.aggregators.zeno import Zeno
 from tests import reference
 from tests import reference_more as slow
 from tests.rounds import agree, build, refused, skewed_round

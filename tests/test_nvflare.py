@@ -16,14 +16,14 @@ from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.app_common.workflows.fedavg import FedAvg
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.centered_clipping import CenteredClipping
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.fltrust import FLTrust
-from robustfl_bench.aggregators.krum import Krum
+from robustfl_bench.doors.nvflare import RobustAggregator
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.nvflare import RobustAggregator
-from robustfl_bench.pre_aggregations.nnm import Nnm
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.centered_clipping import CenteredClipping
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.fltrust import FLTrust
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.pre_aggregations.nnm import Nnm
 
 SITES = [f"site-{i}" for i in range(9)]
 START = {"w": np.zeros((3, 4), np.float32), "steps": np.array(5), "b": np.ones(2, np.float64)}

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 import robustfl_bench as rb
-from robustfl_bench.aggregators import Krum
-from robustfl_bench.api import objects
 from robustfl_bench.base.abilities import Part
-from robustfl_bench.config import compose, identity, options
-from robustfl_bench.engine.parts import FOLLOWING, GROUPS
-from robustfl_bench.experiment.plan import made
+from robustfl_bench.doors.api import objects
+from robustfl_bench.parts.aggregators import Krum
+from robustfl_bench.runner.config import compose, identity, options
+from robustfl_bench.runner.experiment.plan import made
+from robustfl_bench.train.parts import FOLLOWING, GROUPS
 from tests.conftest import Bench
 
 SMALL: dict[str, Any] = {"rounds": 2, "model.hidden": [8], "num_clients": 8, "num_byzantine": 2}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robustfl_bench.runs import archive, records
-from robustfl_bench.runs.origins import origins, other_code
-from robustfl_bench.store import folders
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.runs.origins import origins, other_code
+from robustfl_bench.runner.store import folders
 from tests.conftest import run_cli, run_folders
 from tests.processes import start
 

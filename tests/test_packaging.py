@@ -13,8 +13,8 @@ import yaml
 
 import robustfl_bench
 from robustfl_bench.commands.docs import guides
-from robustfl_bench.config.options import CONF
-from robustfl_bench.store import kept
+from robustfl_bench.runner.config.options import CONF
+from robustfl_bench.runner.store import kept
 from tests import installed
 from tests.installed import ROOT
 
@@ -31,22 +31,24 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     wanted = {f"robustfl_bench/conf/{path.relative_to(CONF)}" for path in CONF.rglob("*.yaml")}
-    papers = [path.name for path in (PACKAGE / "papers").iterdir() if path.suffix in (".csv", ".yaml", ".md")]
+    papers = [path.name for path in (PACKAGE / "read" / "papers").iterdir() if path.suffix in (".csv", ".yaml", ".md")]
     assert len(papers) > 10
-    wanted |= {f"robustfl_bench/papers/{name}" for name in papers}
-    wanted |= {"robustfl_bench/datasets/digits.csv.gz", "robustfl_bench/datasets/digits.md"}
-    wanted |= {f"robustfl_bench/tables/html/{name}" for name in ("report.html", "tables.html", "page.css", "page.js")}
+    wanted |= {f"robustfl_bench/read/papers/{name}" for name in papers}
+    wanted |= {"robustfl_bench/parts/datasets/digits.csv.gz", "robustfl_bench/parts/datasets/digits.md"}
+    wanted |= {
+        f"robustfl_bench/read/tables/html/{name}" for name in ("report.html", "tables.html", "page.css", "page.js")
+    }
     wanted |= {"robustfl_bench/py.typed", "robustfl_bench/commands/templates/aggregator.py"}
     wanted |= {f"robustfl_bench/kept/{path.relative_to(kept.FOLDER)}" for path in kept.files()}
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]
     licences = {name.partition(".dist-info/licenses/")[2] for name in names}
-    assert {"LICENSE", "NOTICE", "robustfl_bench/datasets/digits.md"} <= licences
+    assert {"LICENSE", "NOTICE", "robustfl_bench/parts/datasets/digits.md"} <= licences
 
 
 def test_the_notice_names_the_source_of_all_published_numbers() -> None:
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
-    numbers = [path.name for path in (PACKAGE / "papers").glob("*.csv")]
+    numbers = [path.name for path in (PACKAGE / "read" / "papers").glob("*.csv")]
     assert len(numbers) > 3 and [name for name in numbers if not re.search(rf"^ +{name} +\w", notice, re.M)] == []
 
 

@@ -17,14 +17,14 @@ import yaml
 from scipy.stats import ttest_ind_from_stats
 
 from robustfl_bench.base.errors import ConfigError, DataError
-from robustfl_bench.config import compose, identity
-from robustfl_bench.runs import archive, records
-from robustfl_bench.store import folders, kept
-from robustfl_bench.tables import agreement, layout
-from robustfl_bench.tables import described as papers
-from robustfl_bench.tables.compare import compare
-from robustfl_bench.tables.described import PaperCell
-from robustfl_bench.tables.table import Against, Cell, Table
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.tables import agreement, layout
+from robustfl_bench.read.tables import described as papers
+from robustfl_bench.read.tables.compare import compare
+from robustfl_bench.read.tables.described import PaperCell
+from robustfl_bench.read.tables.table import Against, Cell, Table
+from robustfl_bench.runner.config import compose, identity
+from robustfl_bench.runner.store import folders, kept
 from tests.conftest import run_cli
 
 TABLES = papers.tables()

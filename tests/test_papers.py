@@ -8,16 +8,16 @@ import pytest
 
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, options
-from robustfl_bench.pages.figures import KINDS
-from robustfl_bench.runs import matching
-from robustfl_bench.runs.matching import Config
-from robustfl_bench.runs.wanted import sweep
-from robustfl_bench.tables import described as papers
-from robustfl_bench.tables.described import PaperColumn, PaperTable, Published, published
+from robustfl_bench.read.pages.figures import KINDS
+from robustfl_bench.read.runs import matching
+from robustfl_bench.read.runs.matching import Config
+from robustfl_bench.read.runs.wanted import sweep
+from robustfl_bench.read.tables import described as papers
+from robustfl_bench.read.tables.described import PaperColumn, PaperTable, Published, published
+from robustfl_bench.runner.config import compose, options
 
 TABLES, FIGURES = papers.tables(), papers.figures()
-PAPERS = PACKAGE / "papers"
+PAPERS = PACKAGE / "read" / "papers"
 README = (PAPERS / "README.md").read_text(encoding="utf-8")
 COUNTS = {paper: int(count) for paper, count in re.findall(r"^\| `(\w+)\.csv` \|.*\| (\d+) \|$", README, re.M)}
 SHAPES = {  # how many numbers some papers print, counted there

@@ -11,18 +11,18 @@ from threadpoolctl import threadpool_info
 from torch import Tensor
 
 from robustfl_bench.base.parallel import each, workers
-from robustfl_bench.config.options import CONF
+from robustfl_bench.doors.testing import example_round, example_view
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.local_updates.fedavg import FedAvg
-from robustfl_bench.local_updates.local_sgd import LocalSgd
-from robustfl_bench.models.cnn import Cnn
-from robustfl_bench.models.gru import Gru
-from robustfl_bench.models.lenet import LeNet
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Population, Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Population, Samples
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.testing import example_round, example_view
+from robustfl_bench.parts.local_updates.fedavg import FedAvg
+from robustfl_bench.parts.local_updates.local_sgd import LocalSgd
+from robustfl_bench.parts.models.cnn import Cnn
+from robustfl_bench.parts.models.gru import Gru
+from robustfl_bench.parts.models.lenet import LeNet
+from robustfl_bench.parts.models.mlp import Mlp
+from robustfl_bench.runner.config.options import CONF
 from tests.conftest import Bench, contents, run_folders
 from tests.rounds import build
 

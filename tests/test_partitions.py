@@ -9,23 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robustfl_bench.base import seeding
-from robustfl_bench.config import options, targets
+from robustfl_bench.doors.testing import check_partition
 from robustfl_bench.interfaces import ConfigError, DataError
-from robustfl_bench.partitions import from_file
-from robustfl_bench.partitions.classes_per_client import ClassesPerClient
-from robustfl_bench.partitions.dealing import label_counts, share
-from robustfl_bench.partitions.dirichlet import Dirichlet
-from robustfl_bench.partitions.fang import Fang
-from robustfl_bench.partitions.from_file import FromFile
-from robustfl_bench.partitions.gamma_similarity import GammaSimilarity
-from robustfl_bench.partitions.iid import IID
-from robustfl_bench.partitions.long_tail import LongTail
-from robustfl_bench.partitions.natural import Natural
-from robustfl_bench.partitions.pathological import Pathological
-from robustfl_bench.partitions.quantity_skew import QuantitySkew
-from robustfl_bench.partitions.shards import deal_shards, shards_per_class
-from robustfl_bench.partitions.step import Step
-from robustfl_bench.testing import check_partition
+from robustfl_bench.parts.partitions import from_file
+from robustfl_bench.parts.partitions.classes_per_client import ClassesPerClient
+from robustfl_bench.parts.partitions.dealing import label_counts, share
+from robustfl_bench.parts.partitions.dirichlet import Dirichlet
+from robustfl_bench.parts.partitions.fang import Fang
+from robustfl_bench.parts.partitions.from_file import FromFile
+from robustfl_bench.parts.partitions.gamma_similarity import GammaSimilarity
+from robustfl_bench.parts.partitions.iid import IID
+from robustfl_bench.parts.partitions.long_tail import LongTail
+from robustfl_bench.parts.partitions.natural import Natural
+from robustfl_bench.parts.partitions.pathological import Pathological
+from robustfl_bench.parts.partitions.quantity_skew import QuantitySkew
+from robustfl_bench.parts.partitions.shards import deal_shards, shards_per_class
+from robustfl_bench.parts.partitions.step import Step
+from robustfl_bench.runner.config import options, targets
 from tests.rounds import refused
 
 PARTITION_FILES = sorted((Path(__file__).parents[1] / "conf" / "partition").glob("*.yaml"))

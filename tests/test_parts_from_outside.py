@@ -11,9 +11,9 @@ from tests.processes import die_after_checkpoint, start
 
 OWN_PARTS = '''
 import torch
-from robustfl_bench.engine import loop
+from robustfl_bench.train import loop
 from robustfl_bench.interfaces import Attack, Crafted, ServerOptimizer
-from robustfl_bench.server_optimizers.sgd import Sgd
+from robustfl_bench.parts.server_optimizers.sgd import Sgd
 
 
 class Creep(Attack):

@@ -14,23 +14,23 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.caf import Caf
-from robustfl_bench.aggregators.centered_clipping import CenteredClipping
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.geomed import GeoMed
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.mda import Mda
-from robustfl_bench.aggregators.meamed import MeaMed
-from robustfl_bench.aggregators.monna import Monna
-from robustfl_bench.aggregators.smea import Smea
-from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.interfaces import Aggregator, PreAggregation
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.pre_aggregations.arc import Arc
-from robustfl_bench.pre_aggregations.bucketing import Bucketing
-from robustfl_bench.pre_aggregations.clipping import Clipping
-from robustfl_bench.pre_aggregations.nnm import Nnm
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.caf import Caf
+from robustfl_bench.parts.aggregators.centered_clipping import CenteredClipping
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.geomed import GeoMed
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.mda import Mda
+from robustfl_bench.parts.aggregators.meamed import MeaMed
+from robustfl_bench.parts.aggregators.monna import Monna
+from robustfl_bench.parts.aggregators.smea import Smea
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.parts.pre_aggregations.arc import Arc
+from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
+from robustfl_bench.parts.pre_aggregations.clipping import Clipping
+from robustfl_bench.parts.pre_aggregations.nnm import Nnm
 from tests import reference_field as field
 from tests.rounds import make_server
 

@@ -13,18 +13,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.attacks.base import Attack, AttackView, Crafted
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.in_bfloat16 import InBfloat16
-from robustfl_bench.engine.on_disk import OnDisk
-from robustfl_bench.engine.rounds import initial_state, step
+from robustfl_bench.doors.testing import example_round, example_view
 from robustfl_bench.numerics import in_bfloat16, on_disk
 from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.protocols.chunks import chunks
-from robustfl_bench.testing import example_round, example_view
+from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
+from robustfl_bench.parts.attacks.base import Attack, AttackView, Crafted
+from robustfl_bench.parts.protocols.chunks import chunks
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.in_bfloat16 import InBfloat16
+from robustfl_bench.train.on_disk import OnDisk
+from robustfl_bench.train.rounds import initial_state, step
 from tests.presets import small, trained
 from tests.rounds import build, names
 

@@ -9,18 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Attack, Harm, PlanView
-from robustfl_bench.attacks.held import Held
-from robustfl_bench.attacks.label_flip import LabelFlip
-from robustfl_bench.attacks.planned import POOL, Planned
-from robustfl_bench.attacks.scheduled import Scheduled
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose
-from robustfl_bench.engine import rounds
-from robustfl_bench.engine.evaluation import Record
-from robustfl_bench.engine.foresight import Foresight
-from robustfl_bench.engine.under import Under
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.parts.attacks.base import Attack, Harm, PlanView
+from robustfl_bench.parts.attacks.held import Held
+from robustfl_bench.parts.attacks.label_flip import LabelFlip
+from robustfl_bench.parts.attacks.planned import POOL, Planned
+from robustfl_bench.parts.attacks.scheduled import Scheduled
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train import rounds
+from robustfl_bench.train.evaluation import Record
+from robustfl_bench.train.foresight import Foresight
+from robustfl_bench.train.under import Under
 from tests import presets
 from tests.presets import trained
 

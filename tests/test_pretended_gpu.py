@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench import datasets
-from robustfl_bench.engine import rounds
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.network import side_by_side
-from robustfl_bench.network.flat import FlatModule
-from robustfl_bench.network.samples import Batch
-from robustfl_bench.network.side_by_side import SideBySide
+from robustfl_bench.numerics.network import side_by_side
+from robustfl_bench.numerics.network.flat import FlatModule
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.numerics.network.side_by_side import SideBySide
+from robustfl_bench.parts import datasets
+from robustfl_bench.train import rounds
+from robustfl_bench.train.federation import Federation
 from tests import presets
 from tests.pretend import DEVICE, PretendedGpu
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench.base import errors, seeding
-from robustfl_bench.local_updates import private
-from robustfl_bench.local_updates.fedsgd import FedSgd
-from robustfl_bench.local_updates.momentum import Momentum
-from robustfl_bench.local_updates.private import Private
 from robustfl_bench.numerics.privacy import GaussianNoise
+from robustfl_bench.parts.local_updates import private
+from robustfl_bench.parts.local_updates.fedsgd import FedSgd
+from robustfl_bench.parts.local_updates.momentum import Momentum
+from robustfl_bench.parts.local_updates.private import Private
 from tests.conftest import Bench, run_folders
 from tests.test_local_updates import NETWORK, SIZES, samples
 

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench.base.errors import BrokenContract, ConfigError
-from robustfl_bench.config import compose, options
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.rounds import initial_state, step
-from robustfl_bench.protocols.base import Engine, Protocol
-from robustfl_bench.protocols.buffered import Buffered
-from robustfl_bench.protocols.state import Round, State
-from robustfl_bench.testing import check_protocol
+from robustfl_bench.doors.testing import check_protocol
+from robustfl_bench.parts.protocols.base import Engine, Protocol
+from robustfl_bench.parts.protocols.buffered import Buffered
+from robustfl_bench.parts.protocols.state import Round, State
+from robustfl_bench.runner.config import compose, options
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.rounds import initial_state, step
 from tests.conftest import Bench
 from tests.presets import Recording, trained
 from tests.presets import small as federation

@@ -10,20 +10,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.geomed import GeoMed
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose
-from robustfl_bench.engine import rounds
-from robustfl_bench.experiment.plan import InfeasibleError, plan
+from robustfl_bench.doors.testing import check_aggregator, example_round
 from robustfl_bench.interfaces import Aggregator, AttackView, ServerView
 from robustfl_bench.numerics import gram_space, gram_stacks, questions
 from robustfl_bench.numerics import updates as updates_module
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.testing import check_aggregator, example_round
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.geomed import GeoMed
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import InfeasibleError, plan
+from robustfl_bench.train import rounds
 from tests import presets
 from tests.rounds import names
 

@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.mca import Mca
-from robustfl_bench.aggregators.raga import Raga
-from robustfl_bench.aggregators.rfa import Rfa
-from robustfl_bench.aggregators.rsa import Rsa
-from robustfl_bench.attacks.lie import LittleIsEnough
-from robustfl_bench.attacks.sign_flip import SignFlip
-from robustfl_bench.config import identity
 from robustfl_bench.interfaces import Attack, AttackView
 from robustfl_bench.numerics.passes import sq_dists_by_pass
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
+from robustfl_bench.parts.aggregators.mca import Mca
+from robustfl_bench.parts.aggregators.raga import Raga
+from robustfl_bench.parts.aggregators.rfa import Rfa
+from robustfl_bench.parts.aggregators.rsa import Rsa
+from robustfl_bench.parts.attacks.lie import LittleIsEnough
+from robustfl_bench.parts.attacks.sign_flip import SignFlip
+from robustfl_bench.parts.schedules.inverse_sqrt import InverseSqrt
+from robustfl_bench.runner.config import identity
 from tests import reference
 from tests.presets import Recording, planned, trained
 from tests.presets import small as federation

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runs import archive
-from robustfl_bench.tables import described, scorecard, sheets
-from robustfl_bench.tables.measured import scored
-from robustfl_bench.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason, wrong
+from robustfl_bench.lab.agreement import scorecard
+from robustfl_bench.lab.agreement.measured import scored
+from robustfl_bench.read.runs import archive
+from robustfl_bench.read.tables import described, sheets
+from robustfl_bench.read.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason, wrong
 
 RESULTS = Path(__file__).parents[1] / "results"
 

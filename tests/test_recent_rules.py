@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.fed_nga import FedNga
-from robustfl_bench.aggregators.fldetector import FlDetector, suspects
-from robustfl_bench.aggregators.foolsgold import FoolsGold
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.quasi_newton import hessian_product
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.fed_nga import FedNga
+from robustfl_bench.parts.aggregators.fldetector import FlDetector, suspects
+from robustfl_bench.parts.aggregators.foolsgold import FoolsGold
 from tests import reference, reference_recent
 from tests.rounds import agree, make_server, skewed_round
 from tests.test_field_rules import rounds

@@ -9,12 +9,12 @@ import pytest
 
 from robustfl_bench.base import opened
 from robustfl_bench.commands import results as results_cli
-from robustfl_bench.config import compose
-from robustfl_bench.engine import rounds
-from robustfl_bench.experiment import repeatable
-from robustfl_bench.runs import archive, records
-from robustfl_bench.runs.origins import origins
-from robustfl_bench.testing import check_aggregator
+from robustfl_bench.doors.testing import check_aggregator
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.runs.origins import origins
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment import repeatable
+from robustfl_bench.train import rounds
 from tests.conftest import Bench, contents, run_folders
 
 RULES = """

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from robustfl_bench import __version__
-from robustfl_bench.config import compose
-from robustfl_bench.pages.report import report
-from robustfl_bench.runs import archive, commands
-from robustfl_bench.store import folders
+from robustfl_bench.read.pages.report import report
+from robustfl_bench.read.runs import archive, commands
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.store import folders
 from tests import test_results
 from tests.conftest import run_cli
 from tests.test_paper_tables import make_run

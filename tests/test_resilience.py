@@ -12,30 +12,30 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.caf import Caf
-from robustfl_bench.aggregators.coomed import CooMed
-from robustfl_bench.aggregators.fltrust import FLTrust
-from robustfl_bench.aggregators.geomed import GeoMed
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.mda import Mda
-from robustfl_bench.aggregators.meamed import MeaMed
-from robustfl_bench.aggregators.smea import Smea
-from robustfl_bench.aggregators.trmean import TrMean
-from robustfl_bench.commands import resilience as command
-from robustfl_bench.config import compose
+from robustfl_bench.commands.lab import resilience as command
 from robustfl_bench.interfaces import Aggregator, PreAggregation
+from robustfl_bench.lab.studies import bounds
+from robustfl_bench.lab.studies.inputs import gaussian, of_round, without_data
+from robustfl_bench.lab.studies.measure import breakdown, resilience
+from robustfl_bench.lab.studies.rule import AttackersFirst, Rule
+from robustfl_bench.lab.studies.search import diameter_of, kappas, search, spread_of, worst_inputs
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.pre_aggregations.arc import Arc
-from robustfl_bench.pre_aggregations.bucketing import Bucketing
-from robustfl_bench.pre_aggregations.chain import Chain
-from robustfl_bench.pre_aggregations.clipping import Clipping
-from robustfl_bench.pre_aggregations.nnm import Nnm
-from robustfl_bench.studies import bounds
-from robustfl_bench.studies.inputs import gaussian, of_round, without_data
-from robustfl_bench.studies.measure import breakdown, resilience
-from robustfl_bench.studies.rule import AttackersFirst, Rule
-from robustfl_bench.studies.search import diameter_of, kappas, search, spread_of, worst_inputs
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.caf import Caf
+from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.fltrust import FLTrust
+from robustfl_bench.parts.aggregators.geomed import GeoMed
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.mda import Mda
+from robustfl_bench.parts.aggregators.meamed import MeaMed
+from robustfl_bench.parts.aggregators.smea import Smea
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.parts.pre_aggregations.arc import Arc
+from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
+from robustfl_bench.parts.pre_aggregations.chain import Chain
+from robustfl_bench.parts.pre_aggregations.clipping import Clipping
+from robustfl_bench.parts.pre_aggregations.nnm import Nnm
+from robustfl_bench.runner.config import compose
 from tests.conftest import Bench
 
 KEPT = Path(__file__).parents[1] / "results" / "resilience"
@@ -44,7 +44,7 @@ KEPT = Path(__file__).parents[1] / "results" / "resilience"
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search with few strengths, for tests of what is around it."""
-    module = import_module("robustfl_bench.studies.search")
+    module = import_module("robustfl_bench.lab.studies.search")
     monkeypatch.setattr(module, "STRENGTHS", (1.0, 1e4))
     monkeypatch.setattr(module, "FACTORS", (1.0,))
 

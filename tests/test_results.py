@@ -18,16 +18,16 @@ import yaml
 from filelock import SoftFileLease
 
 from robustfl_bench.commands import results as results_cli
-from robustfl_bench.config import identity
-from robustfl_bench.engine.settings import DEFINING
-from robustfl_bench.pages import plots
-from robustfl_bench.pages.pictures.canvas import save
-from robustfl_bench.runs import archive, export, records
-from robustfl_bench.runs.where import ConfigError, where
-from robustfl_bench.store import folders, lease
-from robustfl_bench.tables.layout import render
-from robustfl_bench.tables.pivot import pivot
-from robustfl_bench.tables.table import Table
+from robustfl_bench.read.pages import plots
+from robustfl_bench.read.pages.pictures.canvas import save
+from robustfl_bench.read.runs import archive, export, records
+from robustfl_bench.read.runs.where import ConfigError, where
+from robustfl_bench.read.tables.layout import render
+from robustfl_bench.read.tables.pivot import pivot
+from robustfl_bench.read.tables.table import Table
+from robustfl_bench.runner.config import identity
+from robustfl_bench.runner.store import folders, lease
+from robustfl_bench.train.settings import DEFINING
 from tests.conftest import Bench, run_cli
 
 ROUNDS = 4

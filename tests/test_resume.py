@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from robustfl_bench import datasets
 from robustfl_bench.base.errors import TERMINATED, DataError
-from robustfl_bench.config import request
-from robustfl_bench.engine import loop
-from robustfl_bench.experiment import provenance
-from robustfl_bench.experiment.plan import plan
-from robustfl_bench.protocols.state import State
-from robustfl_bench.store.folders import RunFolder
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.protocols.state import State
+from robustfl_bench.runner.config import request
+from robustfl_bench.runner.experiment import provenance
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.store.folders import RunFolder
+from robustfl_bench.train import loop
 from tests.conftest import Bench, contents, run_folders, state_of
 from tests.processes import die_after_checkpoint, lines_of_metrics, start, wait_for
 

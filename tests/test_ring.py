@@ -12,29 +12,29 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.brace import Brace
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.rlr import Rlr
-from robustfl_bench.aggregators.signsgd import SignSgd
-from robustfl_bench.config import compose, request
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.protocols.chunks import chunks, ring_sum
-from robustfl_bench.protocols.ring import Ring
-from robustfl_bench.protocols.star import Star
-from robustfl_bench.ring import launch as ring
-from robustfl_bench.ring.client import check
-from robustfl_bench.ring.link import Link, joined
-from robustfl_bench.ring.packing import Floats, Packed
-from robustfl_bench.ring.reduce import reduced
-from robustfl_bench.ring.step import RingStep
-from robustfl_bench.runs import records
-from robustfl_bench.store.folders import RunFolder
-from robustfl_bench.tables.compare import compare
-from robustfl_bench.tables.described import tables
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.brace import Brace
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.rlr import Rlr
+from robustfl_bench.parts.aggregators.signsgd import SignSgd
+from robustfl_bench.parts.protocols.chunks import chunks, ring_sum
+from robustfl_bench.parts.protocols.ring import Ring
+from robustfl_bench.parts.protocols.star import Star
+from robustfl_bench.read.runs import records
+from robustfl_bench.read.tables.compare import compare
+from robustfl_bench.read.tables.described import tables
+from robustfl_bench.runner.config import compose, request
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.processes.ring import launch as ring
+from robustfl_bench.runner.processes.ring.client import check
+from robustfl_bench.runner.processes.ring.link import Link, joined
+from robustfl_bench.runner.processes.ring.packing import Floats, Packed
+from robustfl_bench.runner.processes.ring.reduce import reduced
+from robustfl_bench.runner.processes.ring.step import RingStep
+from robustfl_bench.runner.store.folders import RunFolder
+from robustfl_bench.train.rounds import initial_state
 from tests import processes
 from tests.conftest import Bench, contents, run_folders
 from tests.presets import federation

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from robustfl_bench import datasets
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import request
-from robustfl_bench.datasets import Digits
-from robustfl_bench.experiment import memory, plan
-from robustfl_bench.models import Mlp
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.datasets import Digits
+from robustfl_bench.parts.models import Mlp
+from robustfl_bench.runner.config import request
+from robustfl_bench.runner.experiment import memory, plan
 from tests.conftest import Bench
 from tests.processes import start
 

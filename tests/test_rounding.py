@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from robustfl_bench.arena import rounding
-from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import Track
-from robustfl_bench.models import Mlp, NudgedMlp
+from robustfl_bench.lab.arena import rounding
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.track import Track
+from robustfl_bench.parts.models import Mlp, NudgedMlp
 from tests.arenas import run
 
 PAIRS = [("krum", "none", 0.9, 0.9), ("krum", "ipm", 0.5, 0.52), ("krum", "lie", 0.4, 0.404), ("caf", "ipm", 0.7, 0.7)]

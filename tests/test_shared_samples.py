@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.experiment import samples
-from robustfl_bench.store import shared
-from robustfl_bench.store.shared import Content, OneCopy, SharedFiles, folder_of_user
-from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.take import take
+from robustfl_bench.runner.experiment import samples
+from robustfl_bench.runner.store import shared
+from robustfl_bench.runner.store.shared import Content, OneCopy, SharedFiles, folder_of_user
+from robustfl_bench.runner.sweeps.cells import Sweep
+from robustfl_bench.runner.sweeps.take import take
 from tests.conftest import Bench, contents
 
 

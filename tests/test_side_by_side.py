@@ -7,19 +7,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.models.cnn import Cnn
-from robustfl_bench.models.dropout_cnn import DropoutCnn
-from robustfl_bench.models.femnist_cnn import FemnistCnn
-from robustfl_bench.models.gru import Gru
-from robustfl_bench.models.lenet import LeNet
-from robustfl_bench.models.lstm import Lstm
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.models.resnet20 import ResNet20
-from robustfl_bench.network import side_by_side
-from robustfl_bench.network.flat import FlatModule
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch
-from robustfl_bench.network.side_by_side import SideBySide
+from robustfl_bench.numerics.network import side_by_side
+from robustfl_bench.numerics.network.flat import FlatModule
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.numerics.network.side_by_side import SideBySide
+from robustfl_bench.parts.models.cnn import Cnn
+from robustfl_bench.parts.models.dropout_cnn import DropoutCnn
+from robustfl_bench.parts.models.femnist_cnn import FemnistCnn
+from robustfl_bench.parts.models.gru import Gru
+from robustfl_bench.parts.models.lenet import LeNet
+from robustfl_bench.parts.models.lstm import Lstm
+from robustfl_bench.parts.models.mlp import Mlp
+from robustfl_bench.parts.models.resnet20 import ResNet20
 
 SIZES = (5, 2, 8, 3, 5)
 WORDS = torch.randn(11, 6, generator=torch.Generator().manual_seed(1)).index_fill(0, torch.tensor([0]), 0)

@@ -12,10 +12,10 @@ import yaml
 from PIL import Image
 
 import robustfl_bench
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.catalogue.entries import option
 from robustfl_bench.commands import data, results
-from robustfl_bench.engine.metrics import METRICS
+from robustfl_bench.doors.catalogue.entries import option
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.train.metrics import METRICS
 from scripts.checks import site_links
 from scripts.generators import board, site_pages
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.numerics.sorting import NETWORK, inserted, mean_of_rows, sorted_rows, transposed
+from robustfl_bench.parts.aggregators.coomed import CooMed
 
 
 def columns(n: int, k: int = 999, seed: int = 0) -> np.ndarray:

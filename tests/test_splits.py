@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from robustfl_bench.commands.data import main
-from robustfl_bench.experiment.split import Split, distances_from_all, effective_classes, gini
-from robustfl_bench.pages.pictures.canvas import WIDTHS
-from robustfl_bench.pages.split import draw
+from robustfl_bench.read.pages.pictures.canvas import WIDTHS
+from robustfl_bench.read.pages.split import draw
+from robustfl_bench.runner.experiment.split import Split, distances_from_all, effective_classes, gini
 from tests.conftest import Bench, contents, run_folders
 
 ATTACKED = ("attack=label_flip", "byzantine_placement=replace", "num_clients=8", "num_byzantine=2")

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import request
-from robustfl_bench.engine.rounds import Rounds, initial_state
-from robustfl_bench.experiment.plan import plan
-from robustfl_bench.spread.context import SpreadRounds
-from robustfl_bench.spread.run import check
-from robustfl_bench.spread.share import Share
+from robustfl_bench.runner.config import request
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.processes.shards.context import SpreadRounds
+from robustfl_bench.runner.processes.shards.run import check
+from robustfl_bench.runner.processes.shards.share import Share
+from robustfl_bench.train.rounds import Rounds, initial_state
 from tests import processes
 from tests.conftest import Bench, contents, run_folders
 from tests.presets import small

@@ -11,25 +11,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.base.parallel import workers
-from robustfl_bench.config import compose, options
-from robustfl_bench.engine import loop
-from robustfl_bench.engine.evaluation import Record
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.stack import Stackable
-from robustfl_bench.experiment.execute import _federation, _load
-from robustfl_bench.experiment.plan import InfeasibleError, plan
-from robustfl_bench.experiment.stack import Steps, Waiting, alike, alone, at_once, together
-from robustfl_bench.models import Mlp
-from robustfl_bench.network import stacked
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch
-from robustfl_bench.protocols.state import State
-from robustfl_bench.store.folders import DEATHS
-from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.stacks import stacks
+from robustfl_bench.numerics.network import stacked
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.parts.models import Mlp
+from robustfl_bench.parts.protocols.state import State
+from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.experiment.execute import _federation, _load
+from robustfl_bench.runner.experiment.plan import InfeasibleError, plan
+from robustfl_bench.runner.experiment.stack import Steps, Waiting, alike, alone, at_once, together
+from robustfl_bench.runner.store.folders import DEATHS
+from robustfl_bench.runner.sweeps.cells import Sweep
+from robustfl_bench.runner.sweeps.stacks import stacks
+from robustfl_bench.train import loop
+from robustfl_bench.train.evaluation import Record
+from robustfl_bench.train.rounds import initial_state
+from robustfl_bench.train.stack import Stackable
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
 

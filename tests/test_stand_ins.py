@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.pages.inventory import inventory
-from robustfl_bench.runs import records
-from robustfl_bench.tables import agreement, claim_sheets, described, layout, scorecard
-from robustfl_bench.tables.compare import compare
-from robustfl_bench.tables.described import Paper
-from robustfl_bench.tables.measured import scored
-from robustfl_bench.tables.table import Table
-from robustfl_bench.tables.verdicts import FEW, HOLDS, UNTESTED
+from robustfl_bench.lab.agreement import claim_sheets, scorecard
+from robustfl_bench.lab.agreement.measured import scored
+from robustfl_bench.lab.agreement.verdicts import FEW, HOLDS, UNTESTED
+from robustfl_bench.read.pages.inventory import inventory
+from robustfl_bench.read.runs import records
+from robustfl_bench.read.tables import agreement, described, layout
+from robustfl_bench.read.tables.compare import compare
+from robustfl_bench.read.tables.described import Paper
+from robustfl_bench.read.tables.table import Table
 from tests.test_paper_tables import ATTACKS, TWO, make_run
 
 LIKE = replace(TWO, stand_ins=(("batch_size=64",), ("scale=quick",)))

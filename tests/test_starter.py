@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.commands import new
-from robustfl_bench.config import compose
-from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.runner.config import compose
+from robustfl_bench.train.parts import GROUPS
 from tests.conftest import Bench
 
 TEMPLATES = sorted(path.stem for path in (Path(new.__file__).parent / "templates").glob("[a-z]*.py"))

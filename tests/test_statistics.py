@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robustfl_bench.runs import statistics
-from robustfl_bench.runs.statistics import Estimate, bootstrapped, chance_if_not_above, leaders
+from robustfl_bench.read.runs import statistics
+from robustfl_bench.read.runs.statistics import Estimate, bootstrapped, chance_if_not_above, leaders
 
 SEEDS = ("0", "1", "2", "3")
 

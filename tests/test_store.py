@@ -18,21 +18,21 @@ import pytest
 import torch
 
 import robustfl_bench
-from robustfl_bench import datasets
 from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import identity
-from robustfl_bench.experiment import machine, provenance
-from robustfl_bench.runs import records
-from robustfl_bench.store import folders, sealed, writing
-from robustfl_bench.store.folders import RunFolder
+from robustfl_bench.parts import datasets
+from robustfl_bench.read.runs import records
+from robustfl_bench.runner.config import identity
+from robustfl_bench.runner.experiment import machine, provenance
+from robustfl_bench.runner.store import folders, sealed, writing
+from robustfl_bench.runner.store.folders import RunFolder
 from tests.conftest import Bench, config_of, contents, only_run, run_folders
 from tests.processes import start
 
 SMALL = ("rounds=3", "num_clients=10", "batch_size=16", "model.hidden=[16]")
 
 OWN_RULE = """
-from robustfl_bench.aggregators.average import Average
+from robustfl_bench.parts.aggregators.average import Average
 from helping import SHARE
 
 
@@ -49,7 +49,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.datasets.files import File, Layout, Source
+from robustfl_bench.parts.datasets.files import File, Layout, Source
 from robustfl_bench.interfaces import Data, Dataset
 
 LOADS = []
@@ -414,8 +414,8 @@ def test_half_a_row_is_taken_back(tmp_path: Path) -> None:
     folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.5})
     before = (folder.path / "metrics.csv").read_bytes()
     program = (
-        "import resource, sys; from robustfl_bench.store.folders import RunFolder\n"
-        "from robustfl_bench.store.writing import CannotWrite\n"
+        "import resource, sys; from robustfl_bench.runner.store.folders import RunFolder\n"
+        "from robustfl_bench.runner.store.writing import CannotWrite\n"
         f"folder = RunFolder({str(tmp_path)!r}, 'any', '00000000')\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 3}, {len(before) + 3}))\n"
         "try:\n    folder.append('metrics.csv', {'round': 2, 'test_accuracy': 0.5})\n"
@@ -601,7 +601,7 @@ def test_writing_and_reading_a_checkpoint_take_no_memory_for_a_copy(tmp_path: Pa
     script = f"""
 import resource, torch
 from pathlib import Path
-from robustfl_bench.store import sealed
+from robustfl_bench.runner.store import sealed
 
 def private():
     pairs = (line.split(":") for line in open("/proc/self/status"))

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.commands import results as results_cli
-from robustfl_bench.experiment.outside_code import content_of
-from robustfl_bench.runs import archive, records
-from robustfl_bench.store import folders, sealed
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.runner.experiment.outside_code import content_of
+from robustfl_bench.runner.store import folders, sealed
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from robustfl_bench.runs import suspicion
-from robustfl_bench.runs.records import Damaged
+from robustfl_bench.read.runs import suspicion
+from robustfl_bench.read.runs.records import Damaged
 
 
 def written(folder: Path, weights: dict[str, list[float]]) -> Path:

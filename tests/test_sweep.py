@@ -22,14 +22,14 @@ from typing import Any
 import pytest
 from filelock import SoftFileLease
 
-from robustfl_bench.datasets.mnist import Mnist
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.runs import records
-from robustfl_bench.store import folders, lease
-from robustfl_bench.store.folders import RunFolder
-from robustfl_bench.sweeps import progress
-from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.take import take
+from robustfl_bench.parts.datasets.mnist import Mnist
+from robustfl_bench.read.runs import records
+from robustfl_bench.runner.store import folders, lease
+from robustfl_bench.runner.store.folders import RunFolder
+from robustfl_bench.runner.sweeps import progress
+from robustfl_bench.runner.sweeps.cells import Sweep
+from robustfl_bench.runner.sweeps.take import take
+from robustfl_bench.train.federation import Federation
 from tests.conftest import Bench, contents, run_cli, run_folders
 from tests.processes import Command, start, wait_for
 
@@ -227,7 +227,8 @@ def test_a_taker_that_is_terminated_keeps_its_rounds(tmp_path: Path, monkeypatch
 
 def test_processes_that_take_cells_need_no_hydra(tmp_path: Path) -> None:
     program = (
-        "import sys; from robustfl_bench.sweeps.cells import Sweep; from robustfl_bench.sweeps.take import take\n"
+        "import sys; from robustfl_bench.runner.sweeps.cells import Sweep\n"
+        "from robustfl_bench.runner.sweeps.take import take\n"
         f"sweep = Sweep((({', '.join(map(repr, TINY))}, 'aggregator=coomed'),), folder={str(tmp_path)!r})\n"
         "sweep.enter()\n"
         "print(*take(sweep).counts, 'hydra' in sys.modules, 'omegaconf' in sys.modules)"
@@ -330,7 +331,7 @@ def test_missing_data_are_one_line_before_anything_is_written(bench: Bench, tmp_
 def test_an_error_that_ends_a_sweep_is_one_line(tmp_path: Path, launcher: tuple[str, ...]) -> None:
     """Rates for a rule of one's own are chosen by runs that come first."""
     (tmp_path / "mine.py").write_text(
-        "from robustfl_bench.aggregators.coomed import CooMed\n\n\nclass Mine(CooMed):\n    'A median.'\n"
+        "from robustfl_bench.parts.aggregators.coomed import CooMed\n\n\nclass Mine(CooMed):\n    'A median.'\n"
     )
     sweep = ("-m", "+experiment=arena/digits", "aggregator=mine:Mine", "attack=none", "partition=iid", "seed=0,1")
     command = start(tmp_path, *sweep, *launcher)
@@ -342,7 +343,7 @@ def test_an_error_that_ends_a_sweep_is_one_line(tmp_path: Path, launcher: tuple[
 def test_failures_for_the_same_reason_are_one_line(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from robustfl_bench.aggregators.coomed import CooMed
+    from robustfl_bench.parts.aggregators.coomed import CooMed
 
     def broken(*_: object) -> None:
         raise MemoryError("too much")
@@ -361,7 +362,7 @@ def test_failures_for_the_same_reason_are_one_line(
 
 
 def test_what_failed_is_run_again_or_left(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from robustfl_bench.aggregators.coomed import CooMed
+    from robustfl_bench.parts.aggregators.coomed import CooMed
 
     calls: list[int] = []
 
@@ -440,7 +441,7 @@ def test_a_log_file_gets_lines_in_the_meantime(tmp_path: Path, capfd: pytest.Cap
 
 def test_what_runs_held_is_freed_before_the_next(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a sweep over large data takes more and more memory."""
-    monkeypatch.setattr("robustfl_bench.sweeps.take.EVERY", -1)
+    monkeypatch.setattr("robustfl_bench.runner.sweeps.take.EVERY", -1)
     held = weakref.WeakSet[Federation]()
     made, alive = Federation.__init__, []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.tables import sheets
+from robustfl_bench.read.tables import sheets
 from tests import test_paper_tables, test_results
 from tests.conftest import run_cli
 

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from robustfl_bench.datasets import ag_news, text, word_vectors
-from robustfl_bench.datasets.ag_news import AgNews
-from robustfl_bench.datasets.files import File, Layout
 from robustfl_bench.interfaces import ConfigError, Data, DataError, Dataset
-from robustfl_bench.models.gru import Gru
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.parts.datasets import ag_news, text, word_vectors
+from robustfl_bench.parts.datasets.ag_news import AgNews
+from robustfl_bench.parts.datasets.files import File, Layout
+from robustfl_bench.parts.models.gru import Gru
 
 RNG = np.random.Generator(np.random.Philox(key=1))
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.config import compose, request
-from robustfl_bench.engine.in_bfloat16 import InBfloat16
-from robustfl_bench.experiment import memory
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.network import flat
 from robustfl_bench.numerics import in_bfloat16
+from robustfl_bench.numerics.network import flat
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.protocols.star import Star
+from robustfl_bench.parts.protocols.star import Star
+from robustfl_bench.runner.config import compose, request
+from robustfl_bench.runner.experiment import memory
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train.in_bfloat16 import InBfloat16
 from tests.conftest import Bench
 from tests.presets import Recording, small, trained
 

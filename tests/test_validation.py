@@ -11,14 +11,14 @@ import pytest
 import torch
 import yaml
 
-from robustfl_bench.config import compose, request
-from robustfl_bench.experiment.execute import execute
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.runs import archive, records
-from robustfl_bench.store import folders
-from robustfl_bench.tables.pivot import pivot
-from robustfl_bench.tables.sheets import FORMATS
-from robustfl_bench.tables.tune import tuned
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.tables.pivot import pivot
+from robustfl_bench.read.tables.sheets import FORMATS
+from robustfl_bench.read.tables.tune import tuned
+from robustfl_bench.runner.config import compose, request
+from robustfl_bench.runner.experiment.execute import execute
+from robustfl_bench.runner.store import folders
 from tests.conftest import Bench, contents, run_cli, run_folders
 from tests.presets import federation as clustered
 from tests.presets import small as federation

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.models.vgg16 import Vgg16
+from robustfl_bench.parts.models.vgg16 import Vgg16
 
 SMALL = (8, 8)  # dense layers of eight units: the convolutions make the test slow enough
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.aggregators.weighted import Weighted, has_weighted_form
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose
+from robustfl_bench.doors.testing import example_round
 from robustfl_bench.numerics.sample_weights import capped, largest_masses
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.testing import example_round
+from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
+from robustfl_bench.parts.aggregators.weighted import Weighted, has_weighted_form
+from robustfl_bench.runner.config import compose
 from tests.conftest import Bench, run_folders
 from tests.rounds import build, names
 

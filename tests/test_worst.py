@@ -12,19 +12,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks import candidates
-from robustfl_bench.attacks.candidates import ENTRIES, Entry, Scene
-from robustfl_bench.attacks.harm import HARMS, Harm, harms
-from robustfl_bench.attacks.held import Held
-from robustfl_bench.attacks.tailored import Tailored
-from robustfl_bench.attacks.worst import NOTHING, Worst
-from robustfl_bench.config import compose
-from robustfl_bench.engine import rounds
-from robustfl_bench.engine.foresight import Foresight
+from robustfl_bench.doors.testing import example_view
 from robustfl_bench.interfaces import AttackView, ConfigError, Crafted
-from robustfl_bench.network.samples import Population
+from robustfl_bench.numerics.network.samples import Population
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.testing import example_view
+from robustfl_bench.parts.attacks import candidates
+from robustfl_bench.parts.attacks.candidates import ENTRIES, Entry, Scene
+from robustfl_bench.parts.attacks.harm import HARMS, Harm, harms
+from robustfl_bench.parts.attacks.held import Held
+from robustfl_bench.parts.attacks.tailored import Tailored
+from robustfl_bench.parts.attacks.worst import NOTHING, Worst
+from robustfl_bench.runner.config import compose
+from robustfl_bench.train import rounds
+from robustfl_bench.train.foresight import Foresight
 from tests import presets
 
 QUESTIONS = sum(len(entry.strengths) for entry in ENTRIES)

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.attacks.cluster_target import ClusterTarget
-from robustfl_bench.attacks.fake_loss import FakeLoss
-from robustfl_bench.attacks.ipm import InnerProductManipulation
-from robustfl_bench.attacks.label_flip import LabelFlip
-from robustfl_bench.attacks.label_flip_one import LabelFlipOne
-from robustfl_bench.attacks.random_labels import RandomLabels
-from robustfl_bench.attacks.scheduled import Scheduled
-from robustfl_bench.attacks.wrapped import Wrapped
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.interfaces import Attack, ChoiceView, Shard
+from robustfl_bench.parts.attacks.cluster_target import ClusterTarget
+from robustfl_bench.parts.attacks.fake_loss import FakeLoss
+from robustfl_bench.parts.attacks.ipm import InnerProductManipulation
+from robustfl_bench.parts.attacks.label_flip import LabelFlip
+from robustfl_bench.parts.attacks.label_flip_one import LabelFlipOne
+from robustfl_bench.parts.attacks.random_labels import RandomLabels
+from robustfl_bench.parts.attacks.scheduled import Scheduled
+from robustfl_bench.parts.attacks.wrapped import Wrapped
 
 
 def test_a_wrapper_passes_on_every_member_of_an_attack() -> None:

@@ -1,1 +1,2 @@
-"""The ground that every room may use: errors, lines for the user, random streams, threads, digests of code."""
+"""The ground: errors and their exit codes, the console, named random streams, fields and abilities of parts, digests of
+code and files. It knows nothing of federated learning."""

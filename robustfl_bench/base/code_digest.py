@@ -11,27 +11,34 @@ from robustfl_bench.base.units import Closure, Symbol, Tree
 
 ROOTS = (
     ("robustfl_bench.datasets", "load"),
-    ("robustfl_bench.engine.federation", "Federation"),
-    ("robustfl_bench.engine.stack", "Stackable"),
-    ("robustfl_bench.engine.stack", "Stack"),
-    ("robustfl_bench.engine.rounds", "initial_state"),
-    ("robustfl_bench.engine.rounds", "step"),
-    ("robustfl_bench.engine.evaluation", "on_test_set"),
-    ("robustfl_bench.engine.evaluation", "on_validation_set"),
-    ("robustfl_bench.engine.evaluation", "on_goal"),
-    ("robustfl_bench.experiment.machine", "set_precision"),
+    ("robustfl_bench.train.federation", "Federation"),
+    ("robustfl_bench.train.stack", "Stackable"),
+    ("robustfl_bench.train.stack", "Stack"),
+    ("robustfl_bench.train.rounds", "initial_state"),
+    ("robustfl_bench.train.rounds", "step"),
+    ("robustfl_bench.train.evaluation", "on_test_set"),
+    ("robustfl_bench.train.evaluation", "on_validation_set"),
+    ("robustfl_bench.train.evaluation", "on_goal"),
+    ("robustfl_bench.runner.experiment.machine", "set_precision"),
 )
 """What every run executes: reading data, dealing them out, the rounds, and the tests of the models."""
 
-IN_BFLOAT16 = ("robustfl_bench.network.bfloat16", "rounded")
+IN_BFLOAT16 = ("robustfl_bench.numerics.network.bfloat16", "rounded")
 """What runs with ``precision=medium`` execute as well."""
 
-CLAIMED = ("robustfl_bench.engine.claims", "claimed")
+CLAIMED = ("robustfl_bench.train.claims", "claimed")
 """What runs execute as well whose attackers lie about their number of samples."""
 
 NEUTRAL = frozenset(
     f"robustfl_bench.{name}"
-    for name in ("base.abilities", "base.console", "base.errors", "base.fields", "engine.execution")
+    for name in (
+        "base.abilities",
+        "base.console",
+        "base.errors",
+        "base.fields",
+        "numerics.network.augments",
+        "train.execution",
+    )
 )
 """Modules that change no number: they only refuse, report, and say where and how long a run is computed."""
 

@@ -9,19 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-PACKAGE = Path(__file__).resolve().parent.parent
+from robustfl_bench.base.aliases import PACKAGE as PACKAGE
+from robustfl_bench.base.aliases import public as public
+from robustfl_bench.base.aliases import real
+
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 
 @cache
 def modules_of(room: str) -> dict[str, str]:
     """The module of each class that a room defines, by the name of the class; imports nothing."""
-    folder = PACKAGE.joinpath(*room.split(".")[1:])
-    paths = sorted(folder.glob("*.py"))
+    room = real(room)
+    paths = sorted(PACKAGE.joinpath(*room.split(".")[1:]).glob("*.py"))
     return {name: f"{room}.{path.stem}" for path in paths for name in _CLASS.findall(path.read_text(encoding="utf-8"))}
 
 
@@ -30,7 +32,7 @@ def facade(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
 
     def get(name: str) -> Any:
         if name.startswith("_") or name not in modules_of(room):
-            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+            raise AttributeError(f"module {public(room)!r} has no attribute {name!r}")
         return getattr(import_module(modules_of(room)[name]), name)
 
     def names() -> list[str]:
@@ -42,7 +44,7 @@ def facade(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
 @cache
 def groups() -> list[str]:
     """The rooms of the config groups, ``robustfl_bench.aggregators``: those with a base class; imports nothing."""
-    return sorted(f"{PACKAGE.name}.{path.parent.name}" for path in PACKAGE.glob("*/base.py"))
+    return sorted(f"{PACKAGE.name}.{path.parent.name}" for path in PACKAGE.glob("parts/*/base.py"))
 
 
 def groups_with(name: str) -> list[str]:

@@ -13,6 +13,8 @@ from functools import cached_property, lru_cache
 from itertools import chain, product
 from pathlib import Path
 
+from robustfl_bench.base.aliases import real
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 PLAIN = ("abc", "typing", "enum", "collections", "dataclasses", "types", "builtins")
@@ -283,6 +285,7 @@ class Tree:
 
     def module(self, name: str) -> Module | None:
         """The module of a dotted name; None for one of another package, or none."""
+        name = real(name)
         if name not in self._modules:
             place = self._root.parent.joinpath(*name.split("."))
             paths = (place.with_suffix(".py"), place / "__init__.py")
@@ -394,6 +397,7 @@ class Closure:
                         self._enter(units)
 
     def _siblings(self, package: str) -> Iterator[Module]:
+        package = real(package)
         folder = self._tree._root.parent.joinpath(*package.split("."))
         for path in sorted(folder.glob("*.py")):
             if (module := self._tree.module(f"{package}.{path.stem}")) is not None and path.stem != "__init__":

@@ -1,1 +1,1 @@
-"""The commands: every ``main``, parser, template and completion. Each task of a command has a file of its own."""
+"""The command line: one module for each verb, and entry points that import only what the verb needs."""

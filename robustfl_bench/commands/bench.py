@@ -9,14 +9,14 @@ from typing import Any
 from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import INTERRUPTED, ConfigError, exit_code, near
 from robustfl_bench.commands import flags
-from robustfl_bench.config import compose, options, request
-from robustfl_bench.experiment.execute import execute
-from robustfl_bench.experiment.explain import report
-from robustfl_bench.experiment.plan import plan
-from robustfl_bench.spread import members
-from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.ends import Incomplete
-from robustfl_bench.sweeps.preview import preview
+from robustfl_bench.runner.config import compose, options, request
+from robustfl_bench.runner.experiment.execute import execute
+from robustfl_bench.runner.experiment.explain import report
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.processes.shards import members
+from robustfl_bench.runner.sweeps.cells import Sweep
+from robustfl_bench.runner.sweeps.ends import Incomplete
+from robustfl_bench.runner.sweeps.preview import preview
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def _obey(arguments: Sequence[str]) -> None:
             raise ConfigError("torchrun starts the processes of one run: leave out -m")
         compose.shared(flags.own(asked.overrides), options.search(asked.config_dir))
     if asked.multirun or asked.help or asked.hydra_help or asked.info or asked.cfg in ("hydra", "all"):
-        from robustfl_bench.sweeps import front  # late: Hydra takes half a second
+        from robustfl_bench.runner.sweeps import front  # late: Hydra takes half a second
 
         # Hydra reads the options after the overrides, and knows ours by another name.
         verbose = ["hydra.verbose=true"] if asked.verbose else []
@@ -67,7 +67,7 @@ def _obey(arguments: Sequence[str]) -> None:
 def _execute(config: Mapping[str, Any], call: request.Call) -> None:
     """Make one run, in this process or in several."""
     if config["processes"] > 1:
-        from robustfl_bench.spread import run  # imports torch
+        from robustfl_bench.runner.processes.shards import run  # imports torch
 
         if run.served(config, call):
             return

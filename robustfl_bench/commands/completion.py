@@ -7,7 +7,7 @@ from argparse import Namespace
 from robustfl_bench.base.console import Parser, answer_tab, completed
 from robustfl_bench.commands import flags, new
 from robustfl_bench.commands.entry import PROGRAMS, VERBS
-from robustfl_bench.config import completion, options, presets
+from robustfl_bench.runner.config import completion, options, presets
 
 
 def main() -> int:

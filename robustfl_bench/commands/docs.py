@@ -5,7 +5,7 @@ from pathlib import Path
 
 from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, reported
-from robustfl_bench.runs.where import check_name
+from robustfl_bench.read.runs.where import check_name
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _FILES = {

@@ -9,6 +9,7 @@ from io import TextIOWrapper
 from typing import NoReturn
 
 from robustfl_bench import __version__
+from robustfl_bench.commands import laboratory
 
 PROGRAMS = {
     "robustfl-bench": "robustfl_bench.commands.bench",
@@ -20,15 +21,11 @@ PROGRAMS = {
 
 VERBS = {
     "--list": "robustfl_bench.commands.listing",
-    "arena": "robustfl_bench.commands.arena",
     "completion": "robustfl_bench.commands.completion",
-    "decide": "robustfl_bench.commands.decide",
     "docs": "robustfl_bench.commands.docs",
-    "judge": "robustfl_bench.commands.judge",
     "new": "robustfl_bench.commands.new",
-    "probe": "robustfl_bench.commands.probe",
     "remake": "robustfl_bench.commands.remake",
-    "resilience": "robustfl_bench.commands.resilience",
+    **{module.rpartition(".")[2]: module for module in laboratory.BENCH if laboratory.is_there()},
 }
 """The modules of the other tasks of ``robustfl-bench``, by its first word; an option can be anywhere."""
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError, near
-from robustfl_bench.catalogue import entries as catalogue
-from robustfl_bench.catalogue.entries import MEASURED_GROUPS, CatalogueEntry
-from robustfl_bench.catalogue.keys import Key, commented, keys_at
-from robustfl_bench.config import options, words
-from robustfl_bench.config.options import CONF, Search
+from robustfl_bench.doors.catalogue import entries as catalogue
+from robustfl_bench.doors.catalogue.entries import MEASURED_GROUPS, CatalogueEntry
+from robustfl_bench.doors.catalogue.keys import Key, commented, keys_at
+from robustfl_bench.runner.config import options, words
+from robustfl_bench.runner.config.options import CONF, Search
 
 WIDTH = 100
 USAGE = "robustfl-bench --list [GROUP [NAME]] [--config-dir FOLDER] [--format json]"
@@ -128,7 +128,7 @@ def _facts(entry: CatalogueEntry, search: Search) -> list[str]:
     """The needs and the cost of an option, in one phrase each."""
     if entry.group not in MEASURED_GROUPS:
         return []
-    from robustfl_bench.catalogue.measures import facts
+    from robustfl_bench.doors.catalogue.measures import facts
 
     try:
         return facts(entry, search).words

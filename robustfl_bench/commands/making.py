@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose
-from robustfl_bench.runs import archive, records
-from robustfl_bench.store.folders import DIVERGED, FINISHED
-from robustfl_bench.sweeps import progress
-from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.ends import Outcome
-from robustfl_bench.sweeps.take import take
-from robustfl_bench.sweeps.workers import take_with_workers
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.store.folders import DIVERGED, FINISHED
+from robustfl_bench.runner.sweeps import progress
+from robustfl_bench.runner.sweeps.cells import Sweep
+from robustfl_bench.runner.sweeps.ends import Outcome
+from robustfl_bench.runner.sweeps.take import take
+from robustfl_bench.runner.sweeps.workers import take_with_workers
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError, near, writable
-from robustfl_bench.config import options
+from robustfl_bench.runner.config import options
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -103,7 +103,7 @@ def _test(group: str, name: str, cls: str) -> str:
     imports = f"\nfrom {name} import {cls}\n" if kind.check else ""
     checked = ""
     if kind.check:
-        imports = f"from robustfl_bench.testing import {kind.check.partition('(')[0]}\n{imports}"
+        imports = f"from robustfl_bench.doors.testing import {kind.check.partition('(')[0]}\n{imports}"
         arguments = "tmp_path: Path" if "tmp_path" in kind.check else ""
         checked = _CHECKED.format(name=name, arguments=arguments, check=kind.check.format(cls=cls))
     run = ", ".join(f'"{word}"' for word in kind.run.split())

@@ -6,10 +6,10 @@ from argparse import Namespace
 
 from robustfl_bench.base.console import Parser, add_jobs, counted, reported, say
 from robustfl_bench.commands.making import made_cells
-from robustfl_bench.runs import archive, asking, origins, records
-from robustfl_bench.runs.where import where
-from robustfl_bench.store.folders import INFEASIBLE, MEASURED
-from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.read.runs import archive, asking, origins, records
+from robustfl_bench.read.runs.where import where
+from robustfl_bench.runner.store.folders import INFEASIBLE, MEASURED
+from robustfl_bench.runner.sweeps.cells import Sweep
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from robustfl_bench.base.console import Parser, answer_tab, completed
-from robustfl_bench.config import completion
+from robustfl_bench.runner.config import completion
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     usual = [f"{key}={value}" for key, value in (("protocol", "ring"), ("device", "cpu")) if key not in given]
     overrides = [*usual, *arguments.overrides]
 
-    from robustfl_bench.ring.launch import client, launch  # imports torch
+    from robustfl_bench.runner.processes.ring.launch import client, launch  # imports torch
 
     if "RANK" in os.environ:  # torchrun
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -32,17 +32,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from robustfl_bench.catalogue.entries import option
-from robustfl_bench.catalogue.measures import facts
-from robustfl_bench.config import compose, targets
-from robustfl_bench.config.options import names, original
+from robustfl_bench.doors.catalogue.entries import option
+from robustfl_bench.doors.catalogue.measures import facts
 from robustfl_bench.interfaces import ConfigError, ServerView
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network.network import Network
+from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.pages.pictures import bars
-from robustfl_bench.pages.pictures.canvas import save
-from robustfl_bench.pages.pictures.styles import GREY, RED, SKY
+from robustfl_bench.parts.models.mlp import Mlp
+from robustfl_bench.read.pages.pictures import bars
+from robustfl_bench.read.pages.pictures.canvas import save
+from robustfl_bench.read.pages.pictures.styles import GREY, RED, SKY
+from robustfl_bench.runner.config import compose, targets
+from robustfl_bench.runner.config.options import names, original
 
 BY_LOSS = {"selfrej", "avgrej", "zeno", "bygars"}
 BOUNDS = ("reading", "Gram", "Gram float32", "sort")

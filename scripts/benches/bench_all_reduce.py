@@ -25,14 +25,14 @@ from benches import conditions, measured, medians, n_and_d, parser, report  # fi
 import torch
 import torch.distributed as dist
 
-from robustfl_bench.aggregators.base import Aggregator
-from robustfl_bench.config import options
-from robustfl_bench.config.compose import resolve
-from robustfl_bench.distributed import RobustAllReduce
-from robustfl_bench.engine.alone import RuleAlone
-from robustfl_bench.experiment.machine import forkserver
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.doors.distributed import RobustAllReduce
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.base import Aggregator
+from robustfl_bench.runner.config import options
+from robustfl_bench.runner.config.compose import resolve
+from robustfl_bench.runner.experiment.machine import forkserver
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train.alone import RuleAlone
 
 RESULT = "rows.json"
 TCP_INFO, LENGTH, ACKED = 11, 232, slice(120, 128)  # of Linux: the bytes that the other side has acknowledged

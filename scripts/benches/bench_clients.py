@@ -18,12 +18,12 @@ from benches import conditions, highest, in_memory, measured, parser, report  # 
 # isort: split
 import torch
 
-from robustfl_bench import datasets
-from robustfl_bench.config import compose, options
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.rounds import initial_state, step
-from robustfl_bench.experiment.machine import forkserver
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.parts import datasets
+from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.experiment.machine import forkserver
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.rounds import initial_state, step
 
 RULES = ("trmean", "krum")
 MB = 1e6
@@ -77,7 +77,7 @@ def main() -> None:
     for rule in args.rules:
         for registered in args.registered:
             sizes = (registered, args.a_round, round(args.share * registered), args.rounds)
-            with ProcessPoolExecutor(1, forkserver("robustfl_bench.engine.loop")) as alone:
+            with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as alone:
                 found.append(alone.submit(run, rule, *sizes, args.dataset, args.threads[0]).result())
     report(found, args.csv)
 

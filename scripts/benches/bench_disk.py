@@ -23,12 +23,12 @@ import torch
 from bench_aggregators import attackers
 from torch import Tensor
 
-from robustfl_bench.aggregators.base import Aggregator, ServerAlone
-from robustfl_bench.config import compose, options
-from robustfl_bench.experiment.machine import forkserver
-from robustfl_bench.experiment.plan import made
 from robustfl_bench.numerics import on_disk
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone
+from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.experiment.machine import forkserver
+from robustfl_bench.runner.experiment.plan import made
 
 RULES = ("average", "trmean", "krum", "geomed", "boba")
 GRAM = "Gram"
@@ -139,7 +139,7 @@ def main() -> None:
 
 
 def _alone(work: Callable[..., list[dict[str, Any]]], *arguments: object) -> list[dict[str, Any]]:
-    with ProcessPoolExecutor(1, forkserver("robustfl_bench.engine.loop")) as alone:
+    with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as alone:
         return alone.submit(work, *arguments).result()
 
 

@@ -23,11 +23,11 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from robustfl_bench.interfaces import Model
-from robustfl_bench.local_updates.local_sgd import LocalSgd
-from robustfl_bench.models.lenet import LeNet
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Population, Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Population, Samples
+from robustfl_bench.parts.local_updates.local_sgd import LocalSgd
+from robustfl_bench.parts.models.lenet import LeNet
+from robustfl_bench.parts.models.mlp import Mlp
 
 SHAPE, CLASSES, LR = (1, 28, 28), 10, 0.1
 HELD = 600  # samples of a client

@@ -22,11 +22,11 @@ from typing import Any
 from benches import conditions, highest, parser, report  # first: sets how idle threads wait
 
 # isort: split
-from robustfl_bench.config import compose
-from robustfl_bench.experiment import memory
-from robustfl_bench.experiment.execute import completing
-from robustfl_bench.experiment.machine import choose_device, forkserver
-from robustfl_bench.experiment.plan import num_params, plan
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment import memory
+from robustfl_bench.runner.experiment.execute import completing
+from robustfl_bench.runner.experiment.machine import choose_device, forkserver
+from robustfl_bench.runner.experiment.plan import num_params, plan
 
 ROUNDS = 3
 MB = 1e6
@@ -111,7 +111,7 @@ def with_growth(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def alone(work: Callable[[str, str | None, str], Any], name: str, data_dir: str | None, folder: str) -> Any:
     """What the work returns, in a process of its own."""
-    with ProcessPoolExecutor(1, forkserver("robustfl_bench.engine.loop")) as pool:
+    with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as pool:
         return pool.submit(work, name, data_dir, folder).result()
 
 

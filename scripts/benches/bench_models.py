@@ -25,14 +25,14 @@ import torch
 from bench_rounds import by_torch, plain_loop
 from torch import Tensor
 
-from robustfl_bench.config import options
-from robustfl_bench.config.options import CONF
 from robustfl_bench.interfaces import Dataset
-from robustfl_bench.network.bfloat16 import rounded
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch
-from robustfl_bench.pages.pictures import bars
-from robustfl_bench.pages.pictures.canvas import save
+from robustfl_bench.numerics.network.bfloat16 import rounded
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.read.pages.pictures import bars
+from robustfl_bench.read.pages.pictures.canvas import save
+from robustfl_bench.runner.config import options
+from robustfl_bench.runner.config.options import CONF
 
 WORDS = 10_000  # of a vocabulary
 ENGINE, LOOP, BEFORE, ROUNDED = "robustfl_bench", "plain loop", "engine before", "bfloat16"

@@ -20,15 +20,15 @@ from benches import conditions, measured, medians, parser, report  # first: sets
 import torch
 from torch import Tensor
 
-from robustfl_bench import datasets
-from robustfl_bench.config import compose
-from robustfl_bench.engine import rounds
-from robustfl_bench.engine.context import Context
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.protocols.base import Rule
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.protocols.base import Rule
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train import rounds
+from robustfl_bench.train.context import Context
+from robustfl_bench.train.federation import Federation
 
 FIRST = 3  # rounds before the one that is timed
 OPTIONS = ("num_byzantine=5", "partition=mild_dirichlet", "lr=0.1", "seed=0")

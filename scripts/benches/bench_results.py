@@ -21,9 +21,9 @@ from pathlib import Path
 
 import yaml
 
-from robustfl_bench.config import compose, identity
-from robustfl_bench.store import folders
-from robustfl_bench.store.folders import runs_folder, slug
+from robustfl_bench.runner.config import compose, identity
+from robustfl_bench.runner.store import folders
+from robustfl_bench.runner.store.folders import runs_folder, slug
 
 RULES = ("average", "coomed", "trmean", "krum", "mkrum", "geomed", "rfa", "mca", "boba", "raga")
 ATTACKS = ("none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum", "sign_flip", "label_flip", "zero")

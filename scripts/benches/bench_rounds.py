@@ -38,14 +38,14 @@ from benches import (  # first: sets how idle threads wait
 # isort: split
 import torch
 
-from robustfl_bench.aggregators.average import Average
-from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.interfaces import Aggregator
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch, Population, Samples
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.aggregators.trmean import TrMean
+from robustfl_bench.parts.models.mlp import Mlp
 
 WIDTHS = (784, 200, 200, 10)
 UNTESTED = 1_000_000  # rounds between two tests

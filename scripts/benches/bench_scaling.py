@@ -28,15 +28,15 @@ import pandas as pd
 import torch
 from bench_aggregators import attackers, rows_of, works
 
-from robustfl_bench import datasets
-from robustfl_bench.config import compose, options
-from robustfl_bench.engine import loop
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.experiment.machine import forkserver
-from robustfl_bench.experiment.plan import plan
-from robustfl_bench.pages.pictures.canvas import save
-from robustfl_bench.pages.pictures.curves import Curves, draw
+from robustfl_bench.parts import datasets
+from robustfl_bench.read.pages.pictures.canvas import save
+from robustfl_bench.read.pages.pictures.curves import Curves, draw
+from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.experiment.machine import forkserver
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train import loop
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.rounds import initial_state
 
 RULES = ("average", "coomed", "trmean", "krum", "boba", "geomed", "rfa")
 TIMES = ("n", "d", "f", "threads", "rule", "ms", "aim")
@@ -95,7 +95,7 @@ def main() -> None:
         by_d += times(args, [(n, each) for each in args.d], threads)
     report([*by_n, *by_d], args.csv)
     for threads, shape, rule in product(args.threads, args.memory, args.rules):
-        with ProcessPoolExecutor(1, forkserver("robustfl_bench.engine.loop")) as alone:
+        with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as alone:
             held.append(alone.submit(memory, rule, shape[0], shape[1], threads).result())
     if held:
         report(held, args.csv and args.csv.with_stem(f"{args.csv.stem}_memory"))

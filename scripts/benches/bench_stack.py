@@ -22,10 +22,10 @@ from benches import as_of, conditions, measured, medians, parser, part_of, repor
 # isort: split
 import torch
 
-from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network import stacked
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch
+from robustfl_bench.numerics.network import stacked
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.parts.models.mlp import Mlp
 
 CLIENTS = 20
 SHAPES = (

@@ -19,7 +19,7 @@ import pandas as pd
 from benches import conditions, report  # first: sets how idle threads wait
 
 # isort: split
-from robustfl_bench.config import compose
+from robustfl_bench.runner.config import compose
 
 
 def main() -> None:

@@ -17,11 +17,11 @@ from typing import Any
 from benches import conditions, parser, report  # first: sets how idle threads wait
 
 # isort: split
-from robustfl_bench.config import compose
-from robustfl_bench.experiment import samples
-from robustfl_bench.experiment.execute import _federation, _load
-from robustfl_bench.experiment.machine import forkserver
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment import samples
+from robustfl_bench.runner.experiment.execute import _federation, _load
+from robustfl_bench.runner.experiment.machine import forkserver
+from robustfl_bench.runner.experiment.plan import plan
 
 KB, GB = 1024, 1e9
 
@@ -50,7 +50,7 @@ def _memory() -> Mapping[str, int]:
 
 def row(setting: str, number: int, shared: bool) -> dict[str, object]:
     """The sums over ``number`` workers."""
-    context = forkserver("robustfl_bench.sweeps.workers", "robustfl_bench.engine.loop")
+    context = forkserver("robustfl_bench.runner.sweeps.workers", "robustfl_bench.train.loop")
     everyone, answers = context.Barrier(number), context.Queue()
     arguments = (setting, number if shared else 1, everyone, answers)
     processes = [context.Process(target=work, args=arguments) for _ in range(number)]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.parallel import workers
-from robustfl_bench.experiment.machine import facts
+from robustfl_bench.runner.experiment.machine import facts
 
 BUSY = 0.1  # of a core, by others: more is no idle machine
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from filelock import SoftFileLease
 
-from robustfl_bench.store.lease import NAME
+from robustfl_bench.runner.store.lease import NAME
 
 ROUNDS = 250
 RUN = (
@@ -81,7 +81,7 @@ def disturbed(command: list[str], results: Path, wanted: int) -> tuple[int, int,
 
 def resumed_from(folder: Path) -> int:
     """The round of the checkpoint of a run; 0 without one."""
-    from robustfl_bench.store import sealed
+    from robustfl_bench.runner.store import sealed
 
     saved = sealed.load(folder / "checkpoint.pt", {})
     return saved["state"]["round"] if saved else 0

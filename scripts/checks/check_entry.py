@@ -19,12 +19,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from robustfl_bench.arena import entries
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
-from robustfl_bench.config import compose, options, targets
-from robustfl_bench.experiment.execute import execute
-from robustfl_bench.runs import archive, records
+from robustfl_bench.lab.arena import entries
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.runner.config import compose, options, targets
+from robustfl_bench.runner.experiment.execute import execute
 
 COMPARED = ("state", "final_accuracy", "last_accuracy", "best_accuracy", "test_loss")
 GROUPS = {"aggregator": "rule", "attack": "attack"}

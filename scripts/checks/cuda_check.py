@@ -37,21 +37,21 @@ from bench_models import draw, made
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from robustfl_bench import datasets
-from robustfl_bench.config import compose, options, targets
-from robustfl_bench.engine import loop
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.stack import Stack, Stackable
-from robustfl_bench.experiment.machine import choose_device, set_precision
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.doors.testing import example_round, example_server
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
-from robustfl_bench.local_updates.fedsgd import FedSgd
-from robustfl_bench.local_updates.local_sgd import LocalSgd
-from robustfl_bench.network.network import Network
-from robustfl_bench.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch, Population, Samples
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.testing import example_round, example_server
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.local_updates.fedsgd import FedSgd
+from robustfl_bench.parts.local_updates.local_sgd import LocalSgd
+from robustfl_bench.runner.config import compose, options, targets
+from robustfl_bench.runner.experiment.machine import choose_device, set_precision
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train import loop
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.rounds import initial_state
+from robustfl_bench.train.stack import Stack, Stackable
 
 LIMITS = {
     "runs": 1e-3,  # the model after two rounds, as a share of how far it moved: float32, added up in another order

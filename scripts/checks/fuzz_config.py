@@ -33,9 +33,9 @@ from typing import Any
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.commands import bench
-from robustfl_bench.config import compose, identity, options, presets, stored
-from robustfl_bench.engine.parts import GROUPS
-from robustfl_bench.engine.settings import SCALARS
+from robustfl_bench.runner.config import compose, identity, options, presets, stored
+from robustfl_bench.train.parts import GROUPS
+from robustfl_bench.train.settings import SCALARS
 
 BASE = ("rounds=1", "num_clients=6", "num_byzantine=1", "device=cpu", "num_threads=1", "batch_size=4")
 LIGHT = ("model=mlp", "model.hidden=[4]")

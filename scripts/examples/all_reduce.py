@@ -5,11 +5,11 @@ torchrun --nproc-per-node 4 scripts/examples/all_reduce.py
 
 import torch
 import torch.distributed as dist
+from robustfl_bench.distributed import RobustAllReduce
 from shards import started
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from robustfl_bench import Aggregator, Average, TrMean
-from robustfl_bench.distributed import RobustAllReduce
 
 rank, x, y, accuracy = started()
 

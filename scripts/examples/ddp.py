@@ -7,11 +7,11 @@ The rule gets the gradients of all buckets together: Krum and the geometric medi
 
 import torch
 import torch.distributed as dist
+from robustfl_bench.distributed import RobustAllReduce, robust_hook
 from shards import started
 from torch.nn.parallel import DistributedDataParallel
 
 from robustfl_bench import Aggregator, GeoMed
-from robustfl_bench.distributed import RobustAllReduce, robust_hook
 
 rank, x, y, accuracy = started()
 

@@ -6,11 +6,11 @@
 
 import torch
 import torch.distributed as dist
+from robustfl_bench.distributed import RobustAllReduce
 from shards import started
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from robustfl_bench import Aggregator, Average, CooMed
-from robustfl_bench.distributed import RobustAllReduce
 
 rank, x, y, accuracy = started()
 

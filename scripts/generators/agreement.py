@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from robustfl_bench.experiment import rates  # noqa: F401  (descriptions may have chosen_rate)
-from robustfl_bench.runs import archive
-from robustfl_bench.tables import claim_sheets, layout, scorecard, sheets
-from robustfl_bench.tables.described import papers, read
-from robustfl_bench.tables.measured import MeasuredPaper, scored
+from robustfl_bench.lab.agreement import claim_sheets, scorecard
+from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
+from robustfl_bench.read.runs import archive
+from robustfl_bench.read.tables import layout, sheets
+from robustfl_bench.read.tables.described import papers, read
+from robustfl_bench.runner.experiment import rates  # noqa: F401  (descriptions may have chosen_rate)
 
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"

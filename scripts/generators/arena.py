@@ -12,19 +12,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena import beside, claims, conclusions, findings, page, pairs, picture, rounding
-from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import tracks
-from robustfl_bench.arena.views import VIEWS, books
-from robustfl_bench.arena.views.base import ArenaView
-from robustfl_bench.arena.words import sentence
-from robustfl_bench.config import options
-from robustfl_bench.config.names import in_words
-from robustfl_bench.pages.pictures.canvas import PLAIN, save
-from robustfl_bench.runs import archive
-from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.tables import sheets
-from robustfl_bench.tables.sheets import Sheet
+from robustfl_bench.lab.arena import beside, claims, conclusions, findings, page, pairs, picture, rounding
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.track import tracks
+from robustfl_bench.lab.arena.views import VIEWS, books
+from robustfl_bench.lab.arena.views.base import ArenaView
+from robustfl_bench.lab.arena.words import sentence
+from robustfl_bench.read.pages.pictures.canvas import PLAIN, save
+from robustfl_bench.read.runs import archive
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.read.tables import sheets
+from robustfl_bench.read.tables.sheets import Sheet
+from robustfl_bench.runner.config import options
+from robustfl_bench.runner.config.names import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 
-from robustfl_bench.arena import planning
-from robustfl_bench.arena.needs import RuleNeeds
-from robustfl_bench.arena.page import by_score, divided
-from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
-from robustfl_bench.arena.track import SERVER
-from robustfl_bench.arena.tuned import BOOKS
-from robustfl_bench.arena.words import bounds, listed, number
-from robustfl_bench.catalogue.entries import CatalogueEntry, entries
-from robustfl_bench.catalogue.measures import facts
-from robustfl_bench.config import targets
-from robustfl_bench.config.names import readable
-from robustfl_bench.config.words import written
-from robustfl_bench.runs import archive
+from robustfl_bench.doors.catalogue.entries import CatalogueEntry, entries
+from robustfl_bench.doors.catalogue.measures import facts
+from robustfl_bench.lab.arena import planning
+from robustfl_bench.lab.arena.needs import RuleNeeds
+from robustfl_bench.lab.arena.page import by_score, divided
+from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.lab.arena.track import SERVER
+from robustfl_bench.lab.arena.tuned import BOOKS
+from robustfl_bench.lab.arena.words import bounds, listed, number
+from robustfl_bench.read.runs import archive
+from robustfl_bench.runner.config import targets
+from robustfl_bench.runner.config.names import readable
+from robustfl_bench.runner.config.words import written
 from scripts.generators.catalogue import BAR, key_rows
 
 TRACKS = {

@@ -15,13 +15,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.base import Aggregator, ServerAlone
-from robustfl_bench.config import compose
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.protocols import Ring, Star
-from robustfl_bench.protocols.chunks import chunks
+from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone
+from robustfl_bench.parts.protocols import Ring, Star
+from robustfl_bench.parts.protocols.chunks import chunks
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import plan
 
 OUTPUT = Path(__file__).parents[2] / "results" / "brace" / "bytes.csv"
 N, D = 100, 139_960

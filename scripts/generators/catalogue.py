@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
 
-from robustfl_bench.catalogue.entries import MEASURED_GROUPS, CatalogueEntry, Group, entries, groups
-from robustfl_bench.catalogue.keys import commented, keys_at, keys_of
-from robustfl_bench.catalogue.measures import facts
-from robustfl_bench.config import options, words
-from robustfl_bench.config.options import CONF
-from robustfl_bench.engine.parts import GROUPS
-from robustfl_bench.engine.settings import Settings
+from robustfl_bench.doors.catalogue.entries import MEASURED_GROUPS, CatalogueEntry, Group, entries, groups
+from robustfl_bench.doors.catalogue.keys import commented, keys_at, keys_of
+from robustfl_bench.doors.catalogue.measures import facts
+from robustfl_bench.runner.config import options, words
+from robustfl_bench.runner.config.options import CONF
+from robustfl_bench.train.parts import GROUPS
+from robustfl_bench.train.settings import Settings
 
 PAGE, README = CONF / "CATALOGUE.md", CONF / "README.md"
 BAR = "\\|"  # within a cell

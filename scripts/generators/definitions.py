@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from robustfl_bench.catalogue.entries import CatalogueEntry, entries, groups
-from robustfl_bench.catalogue.keys import Key, keys_at
-from robustfl_bench.config.options import CONF
-from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.doors.catalogue.entries import CatalogueEntry, entries, groups
+from robustfl_bench.doors.catalogue.keys import Key, keys_at
+from robustfl_bench.runner.config.options import CONF
+from robustfl_bench.train.parts import GROUPS
 
 PAGE = Path(__file__).parents[2] / "results" / "definitions.md"
 BAR = "\\|"  # within a cell

@@ -15,9 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from robustfl_bench.arena.rounding import AVX2, KERNELS, USUAL_KERNELS
-from robustfl_bench.arena.track import Track
-from robustfl_bench.runs import records
+from robustfl_bench.lab.arena.rounding import AVX2, KERNELS, USUAL_KERNELS
+from robustfl_bench.lab.arena.track import Track
+from robustfl_bench.read.runs import records
 
 
 def accuracies(track: Track, folder: Path) -> dict[tuple[str, ...], float]:

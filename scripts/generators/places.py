@@ -18,17 +18,17 @@ from pathlib import Path
 
 import torch
 
-from robustfl_bench import datasets
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, options
-from robustfl_bench.datasets.base import Data
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.on_disk import OnDisk
-from robustfl_bench.engine.rounds import initial_state, step
-from robustfl_bench.experiment.plan import Plan, plan
-from robustfl_bench.ring.launch import context
-from robustfl_bench.ring.link import joined
-from robustfl_bench.spread.step import SpreadStep
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.datasets.base import Data
+from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.experiment.plan import Plan, plan
+from robustfl_bench.runner.processes.ring.launch import context
+from robustfl_bench.runner.processes.ring.link import joined
+from robustfl_bench.runner.processes.shards.step import SpreadStep
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.on_disk import OnDisk
+from robustfl_bench.train.rounds import initial_state, step
 
 FOLDER = Path(__file__).parents[2] / "results" / "bench"
 PROCESSES = (1, 2, 4, 7)

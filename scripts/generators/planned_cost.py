@@ -19,12 +19,12 @@ from unittest.mock import patch
 import torch
 
 import robustfl_bench
-from robustfl_bench import datasets
-from robustfl_bench.config import compose
-from robustfl_bench.engine import loop, rounds
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.foresight import Foresight
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.parts import datasets
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train import loop, rounds
+from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.foresight import Foresight
 
 COLUMNS = ("run_id", "clean_seconds", "simulated_seconds", "trainings")
 

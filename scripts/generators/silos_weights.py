@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
-from robustfl_bench.runs import archive, records
+from robustfl_bench.read.runs import archive, records
 
 RUNS = Path(__file__).parents[2] / "results" / "silos_weights" / "runs.csv"
 WEIGHTINGS = ("none", "samples", "capped")

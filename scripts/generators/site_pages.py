@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from robustfl_bench.config.names import in_words
+from robustfl_bench.runner.config.names import in_words
 from scripts.generators import board
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,7 +131,7 @@ def _help(program: str, module: str, *words: str) -> str:
 
 def _columns() -> str:
     """The columns of metrics.csv."""
-    from robustfl_bench.engine.metrics import METRICS
+    from robustfl_bench.train.metrics import METRICS
 
     better = {1: "higher", -1: "lower", 0: ""}
     rows = [f"| `{of.name}` | {of.heading} | {of.unit} | {better[of.better]} |" for of in METRICS]
@@ -144,7 +144,7 @@ def _python() -> str:
     import robustfl_bench
 
     homes = {name: getattr(getattr(robustfl_bench, name), "__module__", "") for name in robustfl_bench.__all__}
-    modules = {"plot": "robustfl_bench.api.plot"}
+    modules = {"plot": "robustfl_bench.doors.api.plot"}
     about = (
         "The names of `import robustfl_bench as rb`. [Python and notebooks](../results/PYTHON.md) shows them at work; "
         "each rule and attack has [a page of its own](../arena/board.md)."
@@ -184,7 +184,7 @@ def _shown(output: Mapping[str, Any]) -> str:
 
 def _partitions() -> str:
     """The partitions of the arena, each with its picture."""
-    from robustfl_bench.catalogue.entries import option
+    from robustfl_bench.doors.catalogue.entries import option
 
     about = (
         "Who holds which samples: digits, the clients of the arena. `robustfl-data partition partition=NAME --picture "
@@ -200,10 +200,10 @@ def _partitions() -> str:
 
 def _draw_partitions(folder: Path) -> None:
     """A picture of each partition of the arena."""
-    from robustfl_bench.config.options import HERE
-    from robustfl_bench.experiment.split import made
-    from robustfl_bench.pages.pictures.canvas import save
-    from robustfl_bench.pages.split import draw
+    from robustfl_bench.read.pages.pictures.canvas import save
+    from robustfl_bench.read.pages.split import draw
+    from robustfl_bench.runner.config.options import HERE
+    from robustfl_bench.runner.experiment.split import made
 
     for name in _arena_partitions():
         split = made(["+experiment=arena/digits", "lr=1", "attack=ipm", "num_byzantine=5", f"partition={name}"], HERE)

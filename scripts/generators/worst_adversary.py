@@ -23,17 +23,17 @@ from statistics import mean
 
 import torch
 
-from robustfl_bench import datasets
-from robustfl_bench.attacks.candidates import ENTRIES
-from robustfl_bench.attacks.held import Held
-from robustfl_bench.attacks.none import NoAttack
-from robustfl_bench.attacks.worst import Worst
 from robustfl_bench.base.errors import Diverged
-from robustfl_bench.config import compose
-from robustfl_bench.engine import loop, rounds
-from robustfl_bench.engine.federation import Federation
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, AttackView, Crafted
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.attacks.candidates import ENTRIES
+from robustfl_bench.parts.attacks.held import Held
+from robustfl_bench.parts.attacks.none import NoAttack
+from robustfl_bench.parts.attacks.worst import Worst
+from robustfl_bench.runner.config import compose
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train import loop, rounds
+from robustfl_bench.train.federation import Federation
 
 COLUMNS = [
     "rule",

@@ -9,10 +9,10 @@ from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.commands.data import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config import data_sets
-from robustfl_bench.datasets import find_folder, leaf
-from robustfl_bench.datasets.base import Dataset
-from robustfl_bench.datasets.files import UNKNOWN, CheckedFile, Source, find, read
+from robustfl_bench.parts.datasets import find_folder, leaf
+from robustfl_bench.parts.datasets.base import Dataset
+from robustfl_bench.parts.datasets.files import UNKNOWN, CheckedFile, Source, find, read
+from robustfl_bench.runner.config import data_sets
 
 HEADINGS = ("name", "shape", "classes", "train", "test", "state", "licence", "variant", "files")
 

@@ -7,8 +7,8 @@ from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config.completion import overrides
-from robustfl_bench.config.options import search
+from robustfl_bench.runner.config.completion import overrides
+from robustfl_bench.runner.config.options import search
 
 
 def _add(parser: Parser) -> None:
@@ -25,10 +25,10 @@ def _add(parser: Parser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
-    from robustfl_bench.experiment.split import made
-    from robustfl_bench.pages.pictures.canvas import check_format, save
-    from robustfl_bench.pages.split import draw
-    from robustfl_bench.store.writing import write_output
+    from robustfl_bench.read.pages.pictures.canvas import check_format, save
+    from robustfl_bench.read.pages.split import draw
+    from robustfl_bench.runner.experiment.split import made
+    from robustfl_bench.runner.store.writing import write_output
 
     output, picture, config_dir = arguments.output, arguments.picture, arguments.config_dir
     if output is not None and Path(output).suffix != ".csv":

@@ -6,9 +6,9 @@ from pathlib import Path
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.commands.data import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.datasets.base import Dataset
-from robustfl_bench.datasets.download import fetch
-from robustfl_bench.datasets.files import find, read
+from robustfl_bench.parts.datasets.base import Dataset
+from robustfl_bench.parts.datasets.download import fetch
+from robustfl_bench.parts.datasets.files import find, read
 
 
 def _run(arguments: Namespace) -> int:

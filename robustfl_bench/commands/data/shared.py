@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import Parser, completed, reported
 from robustfl_bench.base.errors import ConfigError, near
-from robustfl_bench.config import data_sets
-from robustfl_bench.datasets import find_folder, load
+from robustfl_bench.parts.datasets import find_folder, load
+from robustfl_bench.runner.config import data_sets
 
 if TYPE_CHECKING:
-    from robustfl_bench.datasets.base import Data, Dataset
-    from robustfl_bench.datasets.files import Source
+    from robustfl_bench.parts.datasets.base import Data, Dataset
+    from robustfl_bench.parts.datasets.files import Source
 
 PROGRAM = "robustfl-data"
 

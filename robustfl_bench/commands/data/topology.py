@@ -6,9 +6,9 @@ from pathlib import Path
 from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config.completion import overrides
-from robustfl_bench.config.compose import sweep
-from robustfl_bench.config.options import search
+from robustfl_bench.runner.config.completion import overrides
+from robustfl_bench.runner.config.compose import sweep
+from robustfl_bench.runner.config.options import search
 
 
 def _add(parser: Parser) -> None:
@@ -22,9 +22,9 @@ def _add(parser: Parser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
-    from robustfl_bench.experiment.neighbours import made
-    from robustfl_bench.pages.neighbours import draw
-    from robustfl_bench.pages.pictures.canvas import save
+    from robustfl_bench.read.pages.neighbours import draw
+    from robustfl_bench.read.pages.pictures.canvas import save
+    from robustfl_bench.runner.experiment.neighbours import made
 
     where = search(arguments.config_dir)
     graphs = [made(run, where) for run in sweep(["protocol=gossip", *arguments.overrides], where)]

@@ -9,8 +9,8 @@ from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.commands.data import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.datasets.base import Dataset
-from robustfl_bench.datasets.files import check
+from robustfl_bench.parts.datasets.base import Dataset
+from robustfl_bench.parts.datasets.files import check
 
 
 def _add(parser: Parser) -> None:

@@ -7,25 +7,13 @@ import warnings
 from collections.abc import Sequence
 
 from robustfl_bench.base.console import answer_tab, reported, say
-from robustfl_bench.commands.results import (
-    agreement,
-    arena,
-    diff,
-    export,
-    figure,
-    listing,
-    plot,
-    recommend,
-    report,
-    status,
-    table,
-    tune,
-)
+from robustfl_bench.commands import laboratory
+from robustfl_bench.commands.results import diff, export, figure, listing, plot, report, status, table, tune
 from robustfl_bench.commands.verb import parser_of
 
 PROGRAM = "robustfl-results"
-MODULES = (status, listing, table, agreement, arena, recommend, tune, plot, figure, report, diff, export)
-VERBS = tuple(module.VERB for module in MODULES)
+FIRST, LAST = (status, listing, table), (tune, plot, figure, report, diff, export)
+VERBS = (*(module.VERB for module in FIRST), *laboratory.results(), *(module.VERB for module in LAST))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,8 +4,8 @@ from argparse import Namespace
 
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config.completion import overrides
-from robustfl_bench.tables import diff, sheets
+from robustfl_bench.read.tables import diff, sheets
+from robustfl_bench.runner.config.completion import overrides
 
 
 def _add(parser: Parser) -> None:

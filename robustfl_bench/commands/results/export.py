@@ -6,9 +6,9 @@ from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.runs import archive, export
-from robustfl_bench.runs.origins import other_code
-from robustfl_bench.runs.where import where
+from robustfl_bench.read.runs import archive, export
+from robustfl_bench.read.runs.origins import other_code
+from robustfl_bench.read.runs.where import where
 
 
 def _add(parser: Parser) -> None:

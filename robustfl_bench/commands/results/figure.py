@@ -14,13 +14,13 @@ from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config.completion import overrides
-from robustfl_bench.pages import figures
-from robustfl_bench.pages.inventory import inventory
-from robustfl_bench.pages.pictures.canvas import SUFFIXES, save
-from robustfl_bench.runs import archive, records
-from robustfl_bench.runs.where import check_name
-from robustfl_bench.tables import described
+from robustfl_bench.read.pages import figures
+from robustfl_bench.read.pages.inventory import inventory
+from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, save
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.runs.where import check_name
+from robustfl_bench.read.tables import described
+from robustfl_bench.runner.config.completion import overrides
 
 if TYPE_CHECKING:
     import pandas as pd

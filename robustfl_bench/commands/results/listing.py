@@ -9,9 +9,9 @@ from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.pages.inventory import inventory
-from robustfl_bench.runs.where import check_name
-from robustfl_bench.tables import described
+from robustfl_bench.read.pages.inventory import inventory
+from robustfl_bench.read.runs.where import check_name
+from robustfl_bench.read.tables import described
 
 
 def _add(parser: Parser) -> None:

@@ -10,9 +10,9 @@ from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.pages import plots
-from robustfl_bench.pages.pictures.canvas import save
-from robustfl_bench.runs.where import where
+from robustfl_bench.read.pages import plots
+from robustfl_bench.read.pages.pictures.canvas import save
+from robustfl_bench.read.runs.where import where
 
 if TYPE_CHECKING:
     import pandas as pd

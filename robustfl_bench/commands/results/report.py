@@ -7,9 +7,9 @@ from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.pages.report import report
-from robustfl_bench.store.writing import write_atomically
-from robustfl_bench.tables.layout import Look
+from robustfl_bench.read.pages.report import report
+from robustfl_bench.read.tables.layout import Look
+from robustfl_bench.runner.store.writing import write_atomically
 
 
 def _add(parser: Parser) -> None:

@@ -8,13 +8,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.tuned import BOOKS
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options
-from robustfl_bench.config.completion import overrides
-from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame
-from robustfl_bench.runs import archive, records
+from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.runner.config import options
+from robustfl_bench.runner.config.completion import overrides
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,14 +45,6 @@ def add_allowed(parser: Parser) -> None:
         metavar="PACKAGE",
         help="a package whose rules may be imported and tested; repeatable",
     )
-
-
-def add_book(parser: Parser) -> None:
-    """The argument ``--book``."""
-    parser.add_argument(
-        "--book", choices=BOOKS, default="plain",
-        help="the rule book: plain, rules as they come, or tuned in each panel (%(default)s)",
-    )  # fmt: skip
 
 
 def add_conditions(parser: Parser) -> None:

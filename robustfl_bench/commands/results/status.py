@@ -12,9 +12,9 @@ from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, printable
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.runs import records
-from robustfl_bench.runs.records import STATES
-from robustfl_bench.store.folders import UNCOMPOSED
+from robustfl_bench.read.runs import records
+from robustfl_bench.read.runs.records import STATES
+from robustfl_bench.runner.store.folders import UNCOMPOSED
 
 _Run = Mapping[Hashable, Any]
 

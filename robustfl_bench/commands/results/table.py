@@ -10,15 +10,15 @@ from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config.completion import overrides
-from robustfl_bench.runs.values import KNOWN
-from robustfl_bench.runs.where import check_name, listed
-from robustfl_bench.tables import described, sheets
-from robustfl_bench.tables.compare import compare, showing
-from robustfl_bench.tables.described import PaperTable
-from robustfl_bench.tables.layout import FORMATS, Look, render
-from robustfl_bench.tables.pivot import pivot
-from robustfl_bench.tables.table import Table
+from robustfl_bench.read.runs.values import KNOWN
+from robustfl_bench.read.runs.where import check_name, listed
+from robustfl_bench.read.tables import described, sheets
+from robustfl_bench.read.tables.compare import compare, showing
+from robustfl_bench.read.tables.described import PaperTable
+from robustfl_bench.read.tables.layout import FORMATS, Look, render
+from robustfl_bench.read.tables.pivot import pivot
+from robustfl_bench.read.tables.table import Table
+from robustfl_bench.runner.config.completion import overrides
 
 
 def _add(parser: Parser) -> None:

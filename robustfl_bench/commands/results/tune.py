@@ -5,8 +5,8 @@ from argparse import Namespace
 from robustfl_bench.base.console import Parser
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.tables import sheets
-from robustfl_bench.tables.tune import tuned
+from robustfl_bench.read.tables import sheets
+from robustfl_bench.read.tables.tune import tuned
 
 
 def _add(parser: Parser) -> None:

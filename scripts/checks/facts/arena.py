@@ -20,8 +20,8 @@ def hours_of_version_2() -> list[float]:
 def above_the_server() -> list[object]:
     """Of arena silos: the partitions in which no rule without server data is surely better than the server alone, the
     server's samples, and the rules that read them and are better in every panel."""
-    from robustfl_bench.arena.conclusions import above_the_server as line
-    from robustfl_bench.config.names import in_words
+    from robustfl_bench.lab.arena.conclusions import above_the_server as line
+    from robustfl_bench.runner.config.names import in_words
 
     words = in_words(line(arena_of("silos")))
     found = re.match(r"In (.+) no rule without server data is surely .* that read them, (.+) is, in every panel", words)
@@ -31,7 +31,7 @@ def above_the_server() -> list[object]:
 
 def tuned() -> list[int]:
     """Of arena silos: the rules in both books, their scores, and those that tuning raises and lowers."""
-    from robustfl_bench.arena.views.books import books
+    from robustfl_bench.lab.arena.views.books import books
 
     found = books(arena_of("silos"))
     moved = [sum(len(of.moved(sign)) for of in found) for sign in (1, -1)]

@@ -59,7 +59,7 @@ def minmax_signs() -> list[float]:
 
 def inside_table_2a(column: str) -> int:
     """How many test errors of BRACE's Table 2(a) are within 0.02 of the printed ones."""
-    table = pd.read_csv(ROOT / "robustfl_bench/papers/brace.csv", dtype={"table": str})
+    table = pd.read_csv(ROOT / "robustfl_bench/read/papers/brace.csv", dtype={"table": str})
     printed = table.query("table == '2a' and metric == 'test_error'").set_index(["aggregator", "attack"])["mean"]
     measured = brace(column).stack()
     return int(((measured - printed).abs() <= 0.02).sum())

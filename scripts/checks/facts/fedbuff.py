@@ -27,7 +27,7 @@ def sooner() -> list[int]:
 
     The plain average under IPM, which diverges, is left out.
     """
-    from robustfl_bench.runs.statistics import paired
+    from robustfl_bench.read.runs.statistics import paired
 
     cells = [(rule, attack) for rule in ("average", "coomed", "mkrum") for attack in ("none", "label_flip", "ipm")]
     cells.remove(("average", "ipm"))
@@ -49,7 +49,7 @@ def milder_if_fresh() -> list[int]:
 
 def gains(rule: str, *attacks: str) -> list[float]:
     """How many points FedBuff is above synchronous rounds after 500 steps, with the ends of the paired intervals."""
-    from robustfl_bench.runs.statistics import paired
+    from robustfl_bench.read.runs.statistics import paired
 
     found = []
     for attack in attacks:

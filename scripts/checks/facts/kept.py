@@ -31,9 +31,9 @@ def extremes(path: str, condition: str, column: str = "best_accuracy", factor: f
 @cache
 def _tables() -> dict[str, Any]:
     """The tables of the five papers, filled with the kept runs, by name."""
-    from robustfl_bench.runs import archive
-    from robustfl_bench.tables.described import papers
-    from robustfl_bench.tables.measured import scored
+    from robustfl_bench.lab.agreement.measured import scored
+    from robustfl_bench.read.runs import archive
+    from robustfl_bench.read.tables.described import papers
 
     scores = scored({name: papers()[name] for name in PAPERS}, archive.kept())
     return {name: table for score in scores for name, table in score.tables.items()}
@@ -115,14 +115,14 @@ def diverged_in(path: str, *conditions: str) -> list[str]:
 
 @cache
 def _runs_of_arena() -> pd.DataFrame:
-    from robustfl_bench.runs import archive
+    from robustfl_bench.read.runs import archive
 
     return archive.kept(arena=True)
 
 
 @cache
 def arena_of(track: str) -> Any:
-    from robustfl_bench.arena.panels import Arena
+    from robustfl_bench.lab.arena.panels import Arena
 
     return Arena(_runs_of_arena(), track)
 
@@ -137,7 +137,7 @@ def arena_answer() -> list[object]:
     """Of arena silos: the least and the most seeds of a panel, the server's samples, the least and the largest score of
     these samples alone, the attacks, and the fewest rules of a panel, and how many of these arena digits has. Of arena
     digits: the rules, the attacks and the seeds."""
-    from robustfl_bench.arena.pairs import contenders
+    from robustfl_bench.lab.arena.pairs import contenders
 
     panels = list(arena_of("silos").panels.values())
     per_class = arena_of("silos").track.config["server_data"]["samples_per_class"]
@@ -164,7 +164,7 @@ CHANCE = 0.1  # of ten classes
 
 def interval(first: "pd.Series[float]", second: "pd.Series[float]") -> list[float]:
     """By how much the first numbers are larger than the second over shared seeds, with the ends of the interval."""
-    from robustfl_bench.runs.statistics import paired
+    from robustfl_bench.read.runs.statistics import paired
 
     between = paired(dict(first), dict(second))
     assert between is not None

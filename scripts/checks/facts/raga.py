@@ -93,7 +93,7 @@ def lie_of(path: str, noise: str) -> list[float]:
 
 def near_in_table_iii(phi: float) -> list[int]:
     """How many cells of RAGA's Table III have a number, of how many, and how many are within two points."""
-    printed = pd.read_csv(ROOT / "robustfl_bench/papers/raga.csv", dtype={"table": str})
+    printed = pd.read_csv(ROOT / "robustfl_bench/read/papers/raga.csv", dtype={"table": str})
     printed = printed[(printed["table"] == "III") & (printed["setting"] == f"phi={phi}") & (printed["model"] == "mlp")]
     printed = printed.assign(num_byzantine=(50 * printed["attack_fraction"]).round().astype(int))
     both = printed.merge(runs("raga/runs.csv").query(_raga(phi)), on=["aggregator", "attack", "num_byzantine"])

@@ -6,9 +6,9 @@ from scripts.checks.facts.kept import arena_answer, arena_size, reproduced
 
 def demo() -> list[str]:
     """The rows of the table that `make run` prints."""
-    from robustfl_bench.runs import archive
-    from robustfl_bench.tables.layout import render
-    from robustfl_bench.tables.pivot import pivot
+    from robustfl_bench.read.runs import archive
+    from robustfl_bench.read.tables.layout import render
+    from robustfl_bench.read.tables.pivot import pivot
 
     table = pivot(archive.read(str(RESULTS / "demo.csv")), "aggregator", "attack", "final_accuracy")
     _, _, *rows = (line for line in render([table], "markdown").splitlines() if line.startswith("| "))

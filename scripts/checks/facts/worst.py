@@ -17,7 +17,7 @@ WORST = ("none", "worst", "worst_ahead_3")
 def beaten() -> list[int]:
     """In how many cases of arena digits a single attack does more harm than worst, of how many, and in how many by more
     than two points; with the fewer attackers."""
-    from robustfl_bench.arena.order import strongest
+    from robustfl_bench.lab.arena.order import strongest
 
     settled = arena_of("digits").settled
     found = strongest(settled[min(settled)])

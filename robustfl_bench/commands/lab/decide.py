@@ -1,0 +1,142 @@
+"""``robustfl-bench decide PAPER [CLAIM]``: seeds for claims of a paper until intervals decide, or a budget ends."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from robustfl_bench.base.console import Parser, add_jobs, answer_tab, completed, reported, say
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.making import made_cells
+from robustfl_bench.lab.agreement import claim_sheets
+from robustfl_bench.lab.agreement.claim_sheets import hours
+from robustfl_bench.lab.agreement.decisions import Open, WantedRun
+from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
+from robustfl_bench.read.runs import archive, commands
+from robustfl_bench.read.runs.cost import HOUR
+from robustfl_bench.read.runs.where import check_name
+from robustfl_bench.read.tables import sheets
+from robustfl_bench.read.tables.claims import short
+from robustfl_bench.read.tables.described import Paper, papers
+from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE
+
+
+def main() -> int:
+    """Console entry point; returns its exit code."""
+    parser = Parser(
+        prog="robustfl-bench decide",
+        description="Give claims of a paper seeds until their intervals decide, at the looks that the paper's file "
+        "plans, the cheapest first, or until the budget ends; the same command resumes.",
+    )
+    completed(parser.add_argument("paper", metavar="PAPER", help="such as boba"), lambda **_: papers())
+    parser.add_argument(
+        "words", nargs="*", metavar="CLAIM or OVERRIDE",
+        help="only claims of these names; an override of every cell of the tables, such as scale=quick",
+    )  # fmt: skip
+    parser.add_argument(
+        "--table", metavar="NAME",
+        help="only claims about this table, such as table2_mnist, or this block of one, such as 'table4 / mlp'",
+    )  # fmt: skip
+    parser.add_argument("--hours", type=float, default=math.inf, metavar="H",
+                        help="make no look whose runs, in one process, would end after H hours")  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="say what each open claim lacks, and make nothing")
+    parser.add_argument("-v", "--verbose", action="store_true", help="with --dry-run: the command of each cell")
+    parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
+    add_jobs(parser)
+    answer_tab(parser)
+    return reported(_decide, parser.parse_args(sys.argv[1:]))
+
+
+def _decide(asked: Namespace) -> None:
+    check_name(asked.paper, papers(), "paper")
+    if not asked.hours > 0:
+        raise ConfigError(f"--hours must be > 0, got {asked.hours:g}")
+    paper = _asked(papers()[asked.paper], asked)
+    if asked.dry_run:
+        _preview(_measured(paper, asked).open_claims, asked)
+        return
+    began, made = time.monotonic(), set[WantedRun]()
+    while True:
+        measured = _measured(paper, asked)
+        left = asked.hours * HOUR - (time.monotonic() - began)
+        claims = _cheapest_first(measured.open_claims)
+        feasible = (claim for claim in claims if not _hindrance(claim, made, left))
+        if (claim := next(feasible, None)) is None or (step := claim.next) is None:
+            break
+        cells = [(*run.overrides, *_overrides(asked), f"seed={run.seed}", f"results_dir={asked.results_dir}")
+                 for run in step.runs]  # fmt: skip
+        made_cells(cells, asked, f"{_about(claim)}, look at {step.look} seeds", (FINISHED, DIVERGED, INFEASIBLE))
+        made |= set(step.runs)
+    for claim in claims:
+        say(f"{_about(claim)}: {_hindrance(claim, made, left)}")
+    print(sheets.FORMATS["text"]([claim_sheets.claims(measured), *claim_sheets.deciding(measured)]), end="")
+
+
+def _asked(paper: Paper, asked: Namespace) -> Paper:
+    """The paper with only the claims that are asked for, and their tables. Raises ConfigError if there are none."""
+    names = [word for word in asked.words if "=" not in word]
+    for name in names:
+        check_name(name, {claim.name for claim in paper.claims}, "claim")
+    if asked.table is not None:
+        check_name(asked.table, [*map(short, paper.tables), *(claim.about for claim in paper.claims)], "table")
+    claims = tuple(claim for claim in paper.claims if (not names or claim.name in names)
+                   and asked.table in (None, short(claim.table), claim.about))  # fmt: skip
+    if not claims:
+        raise ConfigError(f"{asked.paper}: no such claim about {asked.table}")
+    about = {claim.table for claim in claims}
+    return replace(paper, claims=claims, tables={name: paper.tables[name] for name in paper.tables if name in about})
+
+
+def _measured(paper: Paper, asked: Namespace) -> MeasuredPaper:
+    """The paper, measured by the runs of the results folder and by those that come with the package."""
+    return scored({asked.paper: paper}, archive.with_kept(asked.results_dir), _overrides(asked))[0]
+
+
+def _overrides(asked: Namespace) -> list[str]:
+    return [word for word in asked.words if "=" in word]
+
+
+def _hindrance(claim: Open, made: Set[WantedRun], left: float) -> str:
+    """Why a claim gets no further look: it has none, this command ``made`` its runs, or it does not fit into the
+    seconds that are left, which a look of unknown length does as long as there are any; empty if nothing hinders."""
+    if (step := claim.next) is None:
+        return claim.stands
+    if made >= set(step.runs):
+        return f"its runs do not have all numbers; robustfl-results table {claim.verdict.claim.table} says why"
+    if left <= 0 or step.cost.seconds > left:
+        return (f"the look at {step.look} seeds takes {hours(step.cost.hours)} h, the budget has "
+                f"{hours(max(left, 0) / HOUR)} h left")  # fmt: skip
+    return ""
+
+
+def _cheapest_first(claims: Sequence[Open]) -> list[Open]:
+    """The claims by the length of their next looks, unknown ones last; those without one begin."""
+    return sorted(claims, key=lambda claim: claim.wait)
+
+
+def _preview(claims: Sequence[Open], asked: Namespace) -> None:
+    """Print what each claim lacks, and the command that makes it."""
+    total, folder = 0.0, [] if asked.results_dir == "results" else ["--results-dir", asked.results_dir]
+    for claim in _cheapest_first(claims):
+        if (step := claim.next) is None:
+            print(f"{_about(claim)}: {claim.stands}")
+            continue
+        print(f"{_about(claim)}: the look at {step.look} seeds lacks {len(step.runs)} runs, "
+              f"{hours(step.cost.hours)} h of one core ({step.cost.source})")  # fmt: skip
+        total += step.cost.hours
+        print(f"    {claim_sheets.command(claim, asked.paper, _overrides(asked), folder)}")
+        if asked.verbose:
+            seeds: dict[tuple[str, ...], list[str]] = {}
+            for run in step.runs:
+                seeds.setdefault(run.overrides, []).append(str(run.seed))
+            for cell, wanted in seeds.items():
+                print(f"    {commands.run((*cell, *_overrides(asked)), wanted, asked.results_dir)}")
+    print(f"open claims: {len(claims)}; their next looks, each alone, take {hours(total)} h of one core")
+
+
+def _about(claim: Open) -> str:
+    return f"{claim.verdict.claim.name} / {claim.verdict.claim.about}"

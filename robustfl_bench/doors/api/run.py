@@ -1,0 +1,84 @@
+"""A run, and the table of stored runs, as functions."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.doors.api import data, objects
+from robustfl_bench.doors.api.result import Result
+from robustfl_bench.read.runs import records
+from robustfl_bench.runner.config import request
+from robustfl_bench.runner.experiment import answers
+from robustfl_bench.runner.experiment.execute import complete, folder_of
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.store import folders
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def run(
+    *overrides: str, results_dir: str | Path | None = None, config_dir: str | Path | None = None, **settings: Any
+) -> Result:
+    """The result of the run ``robustfl-bench OVERRIDES``; a stored result is reused.
+
+        >>> import robustfl_bench as rb
+        >>> result = rb.run(aggregator=rb.Krum(num_byzantine=4), attack="ipm", rounds=5)
+        >>> list(result.metrics["round"])
+        [1, 2, 3, 4, 5]
+        >>> same = rb.run("aggregator=krum", "attack=ipm", "rounds=5")  # the same run, as words of the command line
+        >>> same.path == result.path
+        True
+
+    ``settings`` are the same by keyword, and count after ``overrides``. A config group takes the name of an option, a
+    part such as ``Krum(2)``, its class, or a function of a matrix; ``dataset`` also takes arrays, ``(X, y)``. Objects
+    make the same run as the words that describe them, which ``summary["command"]`` holds. ``config_dir`` is a folder
+    with your own options, as for ``--config-dir``.
+
+    Prints nothing but a bar where the output is a terminal or a notebook; notes on unusual settings are issued as
+    warnings. Raises ConfigError for an invalid configuration, DataError for missing or damaged data, RunLocked while
+    another process makes the run, and RunFailed for an error during the run.
+    """
+    given = objects.overrides(data.stored(settings, results_dir))
+    return of_words([*overrides, *given], results_dir, config_dir, stacklevel=3)
+
+
+def of_words(
+    overrides: Sequence[str], results_dir: str | Path | None, config_dir: str | Path | None, stacklevel: int = 2
+) -> Result:
+    """The result of a run given by words; raises as ``run`` does."""
+    folder = [] if results_dir is None else objects.overrides({"results_dir": results_dir})
+    config, call = request.composed([*overrides, *folder], config_dir)
+    notes: list[str] = []
+    planned = plan(config)
+    answer = answers.stored(planned, folder_of(planned, call), notes.append)
+    answer = answer or complete(planned, call, note=notes.append)
+    for line in notes:
+        warnings.warn(line, stacklevel=stacklevel)
+    return of_folder(Path(answer.place))
+
+
+def of_folder(path: Path) -> Result:
+    """The result in a run folder."""
+    import pandas as pd
+
+    metrics = records.metrics(path) if (path / "metrics.csv").exists() else pd.DataFrame({"round": []})
+    return Result(metrics, folders.summary_in(path) or {}, path)
+
+
+def results(folder: str | Path = "results", where: str | Sequence[str] = ()) -> "pd.DataFrame":
+    """The runs in a results folder, one row each: its result and every setting.
+
+        >>> import robustfl_bench as rb
+        >>> runs = rb.sweep(aggregator=["krum", "average"], attack=["none", "ipm"], rounds=2)
+        >>> rb.results("results", where=["attack=ipm", "aggregator=krum"])["rounds"].tolist()
+        [2]
+
+    ``where`` keeps the runs that meet ``KEY=VALUE``, or all of several such conditions. Raises ConfigError for a key
+    that no run has, DataError where there are no runs.
+    """
+    from robustfl_bench.read.runs.where import where as meeting
+
+    table = records.load(Path(folder).expanduser())
+    return meeting(table, [where] if isinstance(where, str) else where).reset_index(drop=True)

@@ -1,0 +1,193 @@
+"""The options of a config group, read from their files and docstrings; nothing is built."""
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from robustfl_bench.base import public
+from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.trees import flatten
+from robustfl_bench.runner.config import options, words
+from robustfl_bench.runner.config.names import name_of
+from robustfl_bench.runner.config.options import CONF, HERE, Search
+from robustfl_bench.train.parts import GROUPS
+
+MEASURED_GROUPS = ("aggregator", "attack", "pre_aggregation", "partition", "model")
+"""Groups whose options have measured needs and cost (see ``measures.py``), which requires torch."""
+
+_ROW = re.compile(r"^\| `(?P<name>[\w/]+)` \| (?P<question>[^|]+) \| (?P<count>\d+) \| (?P<default>[^|]+) \|$", re.M)
+_SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<![ .])\.(?=\s|$)")
+_BRACKETS = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
+_DATED = re.compile(r"\b(?:19|20)\d\d\b|\barXiv\b|https?://|Library\b|^(?:ours|folklore)\b")
+_ARXIV = re.compile(r"\barXiv (\d{4}\.\d{5})\b")
+_URL = re.compile(r",? *(https?://[^\s,;)]+?)(?=[.]?(?:[\s,;)]|$))")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A row of the table in ``conf/README.md``: a config group, its question, its number of options, its default."""
+
+    name: str
+    question: str
+    count: int
+    default: str
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """An option of a config group.
+
+    ``target`` is the class that the option builds, empty if it builds nothing. ``doc`` is the docstring of that class,
+    else the comment of the file. ``source`` is the publication, ``url`` its address. ``parts`` are the options within
+    the option, by key. ``same_as`` names the option with the same class from which it differs by the settings
+    ``differs``; if there are none, the option is an alias.
+    """
+
+    group: str
+    name: str
+    file: Path
+    target: str
+    doc: str
+    remark: str
+    source: str
+    url: str
+    content: Mapping[str, Any] = field(repr=False)
+    parts: Mapping[str, str]
+    same_as: str = ""
+    differs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Its name for readers."""
+        return name_of(self.file)
+
+    @property
+    def outside(self) -> bool:
+        """Whether the option comes from a user's folder."""
+        return not self.file.is_relative_to(CONF)
+
+    @property
+    def citation(self) -> str:
+        """The publication in Markdown, linked if its address is known."""
+        return f"[{self.source}]({self.url})" if self.url else self.source
+
+    @property
+    def summary(self) -> str:
+        """One line that says what the option computes."""
+        if not self.same_as:
+            first = " ".join(self.doc.split("\n\n")[0].split())
+            end = _SENTENCE.search(first) if self.target else None
+            sentence = first[: end.end()] if end else first
+            parts = ", ".join(f"{key}={name}" for key, name in self.parts.items())
+            return f"{sentence.removesuffix('.')} ({parts})." if parts else sentence
+        if not self.differs:
+            return f"Alias of {self.same_as}."
+        changed = ", ".join(f"{key}={words.written(value)}" for key, value in self.differs.items())
+        return f"{self.same_as} with {changed}{f' ({self.remark})' if self.remark else ''}."
+
+
+def files(entry: CatalogueEntry, search: Search = HERE) -> list[Path]:
+    """The file of an option, then the files of the options that it builds on."""
+    listed = options.load(f"{entry.group}/{entry.name}", search).get("defaults", [])
+    included = (options.find(f"{entry.group}/{part}", search) for part in listed if isinstance(part, str))
+    return [entry.file, *filter(None, included)]
+
+
+def groups(search: Search = HERE) -> list[Group]:
+    """All config groups, in the order of ``conf/README.md``, with their current numbers of options."""
+    text = (CONF / "README.md").read_text(encoding="utf-8")
+    rows = [(row["name"], row["question"], row["default"]) for row in _ROW.finditer(text)]
+    return [Group(name, question, len(options.names(name, search)), default) for name, question, default in rows]
+
+
+def entries(group: str, search: Search = HERE) -> list[CatalogueEntry]:
+    """The options of a group, in alphabetical order."""
+    of_group = [_entry(group, name, search) for name in options.names(group, search)]
+    originals: dict[str, CatalogueEntry] = {}
+    for entry in sorted(
+        of_group, key=lambda entry: entry.name != _module_of(entry.target).rpartition(".")[2]
+    ):  # named like modules first
+        originals.setdefault(entry.target, entry)
+    return [_beside(entry, originals[entry.target]) for entry in of_group]
+
+
+def option(group: str, name: str, search: Search = HERE) -> CatalogueEntry:
+    """The option of a group with this name; raises ConfigError if there is none."""
+    known = options.names(group, search)
+    if name not in known:
+        raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; robustfl-bench --list {group} shows all")
+    return next(entry for entry in entries(group, search) if entry.name == name)
+
+
+def _beside(entry: CatalogueEntry, original: CatalogueEntry) -> CatalogueEntry:
+    """The entry, with ``same_as`` and ``differs`` if it is another form of the original."""
+    if entry is original or not entry.target or entry.parts != original.parts:
+        return entry
+    ours, theirs = dict(flatten(entry.content)), dict(flatten(original.content))
+    differs = {key: value for key, value in ours.items() if key not in theirs or theirs[key] != value}
+    return CatalogueEntry(**vars(entry) | {"same_as": original.name, "differs": differs})
+
+
+def _entry(group: str, name: str, search: Search) -> CatalogueEntry:
+    file = options.find(f"{group}/{name}", search)
+    assert file is not None
+    lines = [
+        line
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if not line.startswith(("# @package ", "# name: "))
+    ]
+    remark = re.search(r"\s{2,}\((.*)\)$", lines[0])
+    comment = []
+    for line in lines[1:]:
+        if not line.startswith("# "):
+            break
+        comment.append(line.removeprefix("# "))
+    comment_text = " ".join(comment) or (remark[1] if remark else "")
+    if group not in GROUPS:
+        return CatalogueEntry(group, name, file, "", comment_text, "", "", "", {}, {})
+    content = options.option(group, name, (), search)
+    listed = [part for part in options.load(f"{group}/{name}", search).get("defaults", []) if isinstance(part, dict)]
+    parts = {place.partition("@")[2]: str(chosen) for part in listed for place, chosen in part.items()}
+    target = str(content.get("_target_", ""))
+    doc, module_doc = _docstrings(target) if target else (f"{comment_text[:1].upper()}{comment_text[1:]}.", "")
+    source, url = _cited(module_doc)
+    return CatalogueEntry(group, name, file, target, doc, remark[1] if remark else "", source, url, content, parts)
+
+
+def _module_of(target: str) -> str:
+    return public.home(target) or target.rpartition(".")[0]
+
+
+@cache
+def _docstrings(target: str) -> tuple[str, str]:
+    """The docstrings of a class and of its module, read from the source."""
+    name = target.rpartition(".")[2]
+    try:
+        spec = find_spec(_module_of(target))
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else "")
+    except (ImportError, OSError, SyntaxError, ValueError):
+        tree = ast.Module([], [])
+    docs = [ast.get_docstring(node) for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    return next(filter(None, docs), f"No docstring of {target} can be read."), ast.get_docstring(tree) or ""
+
+
+def _cited(doc: str) -> tuple[str, str]:
+    """The publication that a module's docstring cites, and its address; empty strings if there is none.
+
+    The publication is in brackets in the first paragraph, or else is the second paragraph, which may also give only the
+    address. A publication without an address has that of its arXiv number. An address without a publication is returned
+    as the publication.
+    """
+    first, second, *_ = [*(" ".join(paragraph.split()) for paragraph in doc.split("\n\n")), "", ""]
+    dated = [citation for citation in _BRACKETS.findall(first) if _DATED.search(citation)]
+    text = "; ".join(dated) or (second if _DATED.search(second) else "")
+    citation = _URL.search(text) or _URL.search(second)
+    text, address = _URL.sub("", text).strip(" ."), citation[1] if citation else ""
+    if not address and (number := _ARXIV.search(text)):
+        address = f"https://arxiv.org/abs/{number[1]}"
+    return (text, address) if text else (address, "")

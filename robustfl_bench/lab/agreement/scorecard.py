@@ -1,0 +1,208 @@
+"""How well papers are reproduced, as sheets: a page for each, with the verdicts on its claims, and an overview."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base.console import counted
+from robustfl_bench.lab.agreement import claim_sheets
+from robustfl_bench.lab.agreement.claim_sheets import MEANING, kinds, words
+from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
+from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED
+from robustfl_bench.read.runs.where import check_name
+from robustfl_bench.read.tables import agreement, layout
+from robustfl_bench.read.tables.claims import short
+from robustfl_bench.read.tables.described import papers, read
+from robustfl_bench.read.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason
+from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.read.tables.table import Cell, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_DIVERGED = (
+    f"a model that diverged has no number: it is measured, inside where {agreement.CHANCE}, and outside elsewhere"
+)
+_INSIDE = "inside: as near to the published number as below each table; seeds: measured, of those that the paper has"
+_STAND_IN = (
+    "stand-in: measured with other settings than the paper's, counted apart; order only: measured on other data or at "
+    "another scale as a whole, so that only the order of the methods is compared"
+)
+_OVERVIEW = (
+    "stand-ins: measured with other batches, sizes, data or precision than printed, and nowhere counted as measured or "
+    "inside; outside: the measured cells that are not inside; explained: a check shows why; open: an experiment was "
+    "made, and the cause is still open; unexplained: neither",
+    _DIVERGED,
+    "decided by stand-ins: claims that hold, or do not hold, of stand-ins of one kind; counted apart, they stay among "
+    "those with too few seeds or not tested",
+)
+
+
+def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[str] = ()) -> list[Sheet]:
+    """The page of a paper, by its name or that of a YAML file, measured by ``runs`` (``records.load``); with None the
+    overview and the open claims that cost least. ``overrides`` change every cell of its tables: ``["scale=quick"]``.
+
+    Raises ConfigError for an unknown paper and for runs that would be mixed although they differ.
+    """
+    if paper is None:
+        scores = scored(papers(), runs, overrides)
+        return [overview(scores), *claim_sheets.cheapest(scores)]
+    if paper.endswith((".yaml", ".yml")):
+        known = {Path(paper).stem: read(Path(paper))}
+    else:
+        check_name(paper, papers(), "paper")
+        known = {paper: papers()[paper]}
+    return page(scored(known, runs, overrides)[0])
+
+
+def page(paper: MeasuredPaper) -> list[Sheet]:
+    """The page of a paper: its tables, the verdicts on its claims and what would decide them, the cells outside with
+    their reasons, and the measured columns. Tables without published numbers are shown in full."""
+    diverged = [_DIVERGED] if any(table.diverged for table in paper.compared) else []
+    sheets = [
+        Sheet(
+            above=[f"{paper.title}: tables, measured and published", *_changed(paper)],
+            heading=["table", "cells", "measured", "inside", "stand-ins", "inside", "seeds"],
+            rows=[words(short(name), *_counts(table)) for name, table in paper.tables.items()],
+            footnotes=[_INSIDE, *diverged, _STAND_IN, *kinds(paper)],
+        )
+    ]
+    if paper.verdicts:
+        judged = claim_sheets.claims(paper)
+        sheets += [replace(judged, footnotes=[*judged.footnotes, *MEANING]), *claim_sheets.against(paper)]
+        sheets += claim_sheets.deciding(paper)
+    sheets += outside(paper)
+    if columns := list(_columns(paper)):
+        heading = ["table", "column", "measured", "inside", "rank correlation"]
+        note = "rank correlation: Spearman's, of measured and published numbers of the methods; -: fewer than three"
+        sheets.append(Sheet([f"{paper.title}: column by column"], heading, columns, labels=2, footnotes=[note]))
+    own = (table for table in paper.tables.values() if not table.compared)
+    sheets += [layout.sheet(table, compact=True) for table in own
+               if any(cell.seeds for cell in table.cells.values())]  # fmt: skip
+    return sheets
+
+
+def _changed(paper: MeasuredPaper) -> list[str]:
+    """What a page with other settings can decide, and what it cannot."""
+    if not paper.overrides:
+        return []
+    return [
+        f"WITH {' '.join(paper.overrides)}: {paper.changed}",
+        "decided is whether a claim is true of runs with these settings, not whether it is true of the paper's own; "
+        "no number is compared with a published one, only the order of the methods",
+    ]
+
+
+def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
+    """A line for each paper."""
+    rows = []
+    for paper in scores:
+        verdicts = list(zip(paper.words, paper.verdicts, strict=True))
+        counts = Counter(word for word, _ in verdicts)
+        leaning = sum(word == FEW and verdict.as_claimed for word, verdict in verdicts)
+        judged = [cell for table in paper.compared for cell in table.judged.values()]
+        inside = sum(bool(cell.inside) for cell in judged)
+        why = Counter(reason.state if reason else UNEXPLAINED for *_, reason in paper.outside)
+        by_stand_ins = sum(verdict.decided for _, verdict in paper.stood_in.values())
+        cells = sum(len(table.cells) for table in paper.compared)
+        numbers = (cells, len(judged), inside, stood_in(paper), len(judged) - inside, why[EXPLAINED], why[OPEN],
+                   why[UNEXPLAINED], len(paper.verdicts), counts[HOLDS], counts[FAILS], counts[FEW], leaning,
+                   counts[UNDECIDED], counts[UNTESTED], by_stand_ins)  # fmt: skip
+        rows.append(words(paper.name, *map(str, numbers)))
+    return Sheet(
+        above=["Papers: published numbers and claims, measured"],
+        heading=["paper", "cells", "measured", "inside", "stand-ins", "outside", "explained", "open", UNEXPLAINED,
+                 "claims", HOLDS, FAILS, FEW, "too few seeds, but true on average", UNDECIDED, UNTESTED,
+                 "decided by stand-ins"],
+        rows=rows,
+        footnotes=[*_OVERVIEW, *MEANING[:2]],
+    )  # fmt: skip
+
+
+def stood_in(paper: MeasuredPaper) -> int:
+    """How many published numbers that were not measured with the paper's own settings have a stand-in, each once."""
+    measured = {_printed(cell) for table in paper.compared for cell in table.judged.values()}
+    others = [cell for table in paper.tables.values() if table.compared
+              for cell in (table.judged if table.order_only else table.stood_in).values()]  # fmt: skip
+    return len({_printed(cell) for cell in others} - measured)
+
+
+def _printed(cell: Cell) -> frozenset[tuple[str, str]]:
+    return frozenset(cell.key.items())
+
+
+def _counts(table: Table) -> list[str]:
+    """Cells, measured, inside, stand-ins, those inside, seeds."""
+    judged, others = table.judged, table.stood_in
+    if not table.compared:
+        counts = [cell.seeds for cell in table.cells.values() if cell.seeds]
+        seeds = agreement.span(counts) if counts else "-"
+        return [str(len(table.cells)), str(len(counts)), "not printed", "-", "-", seeds]
+    inside = "order only" if table.order_only else _inside(judged.values())
+    counts = [len(cell.numbers) for cell in judged.values() if not cell.worst]
+    theirs = max((cell.against.seeds for cell in judged.values() if cell.against), default=0)
+    seeds = agreement.span(counts) + f" of {theirs}" * bool(theirs) if counts else "-"
+    stands = [str(len(others)), _inside(others.values())] if others else ["-", "-"]
+    return [str(len(table.cells)), str(len(judged)), inside if judged else "-", *stands, seeds]
+
+
+def _inside(cells: Iterable[Cell]) -> str:
+    return str(sum(bool(cell.inside) for cell in cells))
+
+
+def _columns(paper: MeasuredPaper) -> Iterator[list[Printed]]:
+    """The measured columns of all tables; the cells of a stand-in are a row of their own."""
+    for name, table in paper.tables.items():
+        rho = {(one.block, one.column, one.stand_in): one.text for one in agreement.correlations(table)}
+        for kind in table.kinds:
+            cells = table.judged_as(kind)
+            mark = table.mark(kind) if kind else ""
+            for block in table.blocks:
+                for label in (column.label for column in table.columns):
+                    judged = [cell for (other, _, column), cell in cells.items() if (other, column) == (block, label)]
+                    if judged:
+                        inside = "order only" if table.order_only else _inside(judged)
+                        place = " / ".join(filter(None, (block, label)))
+                        coefficient = rho.get((block, label, kind), "-")
+                        yield words(f"{short(name)}{mark}", place, str(len(judged)), inside, coefficient)
+
+
+def outside(paper: MeasuredPaper) -> list[Sheet]:
+    """Every cell that is outside, and why; of each table first those whose model diverged, then the largest difference
+    first. No sheet if there is none."""
+    known = {(name, key): reason for name, key, _, reason in paper.outside}
+    cells = Counter(reason.name for reason in known.values() if reason is not None)
+    notes: list[Reason] = []
+    rows = []
+    for name, table in paper.tables.items():
+        for key, cell in [*table.diverged.items(), *agreement.gaps(table)]:
+            if (name, key) not in known:
+                continue
+            reason = known[name, key]
+            if reason is not None and reason not in notes:
+                notes.append(reason)
+            rows.append(
+                [*words(short(name), " / ".join(filter(None, key)), *_gap(table, key[2], cell)), _why(reason, notes)]
+            )
+    if not rows:
+        return []
+    heading = ["table", "cell", "measured", "published", "difference", "why"]
+    footnotes = [f"[{place}] {reason.words} ({counted(cells[reason.name], 'cell')}; see {reason.page})"
+                 for place, reason in enumerate(notes, 1)]  # fmt: skip
+    return [Sheet([f"{paper.title}: every cell outside, and why"], heading, rows, labels=2, footnotes=footnotes)]
+
+
+def _gap(table: Table, column: str, cell: Cell) -> list[str]:
+    """Measured, published, and the difference."""
+    digits = table.column(column).value.digits
+    assert cell.against is not None
+    difference = "-" if cell.difference is None else agreement.signed(cell.difference, digits)
+    return [cell.text(digits), cell.against.printed, difference]
+
+
+def _why(reason: Reason | None, notes: Sequence[Reason]) -> Printed:
+    return Printed(UNEXPLAINED) if reason is None else Printed(reason.state, note=notes.index(reason) + 1)

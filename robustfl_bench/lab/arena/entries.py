@@ -1,0 +1,114 @@
+"""Entries: a folder for each rule or attack that somebody runs in a protocol, and a table that compares the rules."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.lab.arena.page import SCORE_MEANING
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
+from robustfl_bench.lab.arena.track import HONEST, Track
+from robustfl_bench.lab.arena.words import bounds, cells, number
+from robustfl_bench.read.runs import archive
+from robustfl_bench.read.tables import sheets
+from robustfl_bench.read.tables.sheets import Sheet
+from robustfl_bench.runner.config import options
+from robustfl_bench.runner.experiment import outside_code
+from robustfl_bench.runner.store.writing import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RUNS, FACTS = "runs.csv", "entry.yaml"
+_HEADING = ("rule", "lowest score", "partition", "attackers", "by", "mean score", "panels", "runs")
+
+
+@dataclass(frozen=True, eq=False)
+class ArenaEntry:
+    """A rule or an attack in a protocol: its name, its config group and its content there, the command that makes its
+    runs, and these."""
+
+    name: str
+    protocol: str
+    group: str
+    content: Mapping[str, Any]
+    command: str
+    runs: pd.DataFrame
+
+    def write(self, folder: Path, result: Sheet) -> None:
+        """Write the folder of the entry: its content with the source, its runs and its ``result``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RUNS).unlink(missing_ok=True)
+        archive.write(self.runs, str(folder / RUNS))
+        facts = {"name": self.name, "protocol": self.protocol, "command": self.command, self.group: dict(self.content)}
+        write_atomically(folder / FACTS, options.written(facts))
+        for origin in outside_code.code(outside_code.targets(self.content)):
+            if isinstance(origin, bytes):
+                write_atomically(folder / "cells.py", origin)
+            else:
+                shutil.copyfile(origin, folder / Path(origin).name)
+        made = [f"{title}: {'; '.join(sorted(set(self.runs[key].dropna().astype(str))))}"
+                for title, key in (("versions", "versions"), ("processors", "processor"))]  # fmt: skip
+        whole = replace(result, report=[*result.report, f"Made by: {self.command}", *made])
+        write_atomically(folder / "README.md", sheets.FORMATS["markdown"]([whole]))
+
+
+def result(entry: ArenaEntry, book: Callable[[str], Track] = Track) -> Sheet:
+    """The result of a rule's entry in a rule book, see ``tuned.BOOKS``."""
+    arena = Arena(entry.runs, entry.protocol, [str(entry.content["_target_"]).partition(".")[0]], book)
+    own = [(panel, panel.standings[rule]) for panel in arena.panels.values() for rule in panel.standings
+           if rule not in (HONEST, "average") or rule == entry.name]  # fmt: skip
+    rows = [
+        cells([panel.partition, str(panel.number), number(of.score.value) + bounds(panel.interval(of)),
+               number(of.worst), of.attack, number(of.clean), number(panel.honest)])
+        for panel, of in own
+    ]  # fmt: skip
+    lowest, place, by = _lowest(own)
+    return Sheet(
+        above=[f"{entry.name} in the arena's protocol {entry.protocol}",
+               f"lowest score: {number(lowest)}, {place.partition} with {place.number} attackers, by {by.attack}"],
+        heading=("partition", "attackers", "score", "worst case", "by", "no attack", HONEST),
+        rows=rows,
+        labels=2,
+        footnotes=SCORE_MEANING[:1],
+    )  # fmt: skip
+
+
+def _lowest(own: Sequence[tuple[ArenaPanel, Standing]]) -> tuple[float, ArenaPanel, Standing]:
+    """The lowest score that is known of a rule, and where. Raises ConfigError if none is."""
+    known = [(of.score.value, panel, of) for panel, of in own if not math.isnan(of.score.value)]
+    if not known:
+        raise ConfigError("no score is known: an entry needs an attack besides none, and the honest clients' mean")
+    return min(known, key=lambda each: each[0])
+
+
+def load(folder: str) -> pd.DataFrame:
+    """The runs of all entries in a folder, or of the one that it is. Raises ConfigError if it has none."""
+    files = sorted([*Path(folder).glob(RUNS), *Path(folder).glob(f"*/{RUNS}")])
+    if not files:
+        raise ConfigError(f"no entry in {folder}: robustfl-bench arena enter RULE --output {folder} writes one")
+    return archive.join([archive.read(str(path)) for path in files])
+
+
+def sheet(arena: Arena) -> Sheet:
+    """All rules of an arena by the lowest score that is known of them, the highest first."""
+    held: dict[str, list[tuple[ArenaPanel, Standing]]] = {}
+    for panel in arena.panels.values():
+        for rule, standing in panel.standings.items():
+            if not math.isnan(standing.score.value):
+                held.setdefault(rule, []).append((panel, standing))
+    ordered = sorted(held, key=lambda rule: (-_lowest(held[rule])[0], rule))
+    rows = []
+    for rule in ordered:
+        lowest, panel, by = _lowest(held[rule])
+        mean = sum(of.score.value for _, of in held[rule]) / len(held[rule])
+        count = sum(of.cells for _, of in held[rule])
+        rows.append(cells([rule, number(lowest), panel.partition, str(panel.number), by.attack, number(mean),
+                           str(len(held[rule])), str(count)]))  # fmt: skip
+    above = [f"Entries of the arena's protocol {arena.track.name}, by their lowest known score"]
+    return Sheet(above, _HEADING, rows, footnotes=SCORE_MEANING[:1])

@@ -1,0 +1,308 @@
+"""What an arena shows, in sentences whose numbers are computed from its runs; and its protocol as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+from robustfl_bench.lab.arena import page
+from robustfl_bench.lab.arena.flags import remarks
+from robustfl_bench.lab.arena.panels import HALF, REFERENCE, SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
+from robustfl_bench.lab.arena.views import VIEWS
+from robustfl_bench.lab.arena.views.base import ArenaView
+from robustfl_bench.lab.arena.words import bounds, cells, listed, span
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.read.runs.statistics import rank_correlation
+from robustfl_bench.read.tables.sheets import Sheet
+from robustfl_bench.runner.config import compose, options
+
+NEAR = 5.0
+"""Points below the honest clients' mean that count as little."""
+
+_IID = "iid"
+_LITTLE = 0.4  # a rank correlation that says little
+_MANY = 10  # rules, for a rank correlation
+_ALIKE = 0.5  # share of a rule's runs without attack that equal the plain mean's, above which it is named
+
+
+def findings(arena: Arena) -> list[str]:
+    """The findings, the most important first; each is left out where the runs do not show it."""
+    lines = [heterogeneity(arena), clean_accuracy(arena)]
+    lines += [helping(arena), chosen_rates(arena), idle(arena)]
+    return [line for line in lines if line]
+
+
+def answered(arena: Arena) -> dict[ArenaView, list[Sheet]]:
+    """The tables of each view that the runs can answer; the second line above the first is its sentence."""
+    known = {}
+    for view in VIEWS.values():
+        with suppress(NoRuns):
+            known[view] = view.sheets(arena)
+    return known
+
+
+def _by_partition(row: list[ArenaPanel], count: Callable[[ArenaPanel], int]) -> str:
+    """A count in each partition, the largest first."""
+    counts = sorted(((count(panel), panel.partition) for panel in row), key=lambda item: -item[0])
+    return ", ".join(f"{name} {number}" for number, name in counts) if counts[0][0] else "none in any partition"
+
+
+def _rules(panel: ArenaPanel) -> list[str]:
+    return [rule for rule in panel.standings if rule != SERVER and panel.is_whole(rule)]
+
+
+def heterogeneity(arena: Arena) -> str:
+    """How many rules stay near the honest clients' mean in each partition, and, unless ``conclusions`` tests it, above
+    the server's samples alone."""
+    parts = []
+    for of in arena.settled:
+        row = arena.row(of)
+        parts.append(f"with {arena.share(of)} attackers, of {len(_rules(row[0]))}: {_by_partition(row, near)}")
+        if all(panel.server for panel in row) and not arena.track.is_raced:
+            above = _by_partition(row, _above_server)
+            parts[-1] += f" (better than the server's own samples alone: {above})"
+    fewest = f"With {arena.share(min(arena.settled))} attackers more rules hold where all clients have like data. "
+    return (
+        f"{fewest * _is_heterogeneity(arena)}Number of rules that end within {NEAR:g} points of the honest clients' "
+        f"mean under every attack, {'; '.join(parts)}."
+    )
+
+
+def near(panel: ArenaPanel) -> int:
+    """How many rules end within NEAR of the honest clients' mean under every attack."""
+    return sum(panel.standings[rule].worst > panel.honest - NEAR for rule in _rules(panel))
+
+
+def _is_heterogeneity(arena: Arena) -> bool:
+    """Whether, with the fewest attackers, more rules hold where all clients have the same data than anywhere else."""
+    counts = {panel.partition: near(panel) for panel in arena.row(min(arena.settled))}
+    if not all(panel.compares for panel in arena.row(min(arena.settled))):
+        return False
+    return _IID in counts and all(counts[_IID] > count for name, count in counts.items() if name != _IID)
+
+
+def _above_server(panel: ArenaPanel) -> int:
+    least = panel.server.worst if panel.server else 0.0
+    return sum(panel.standings[rule].worst > least for rule in _rules(panel))
+
+
+def best_rules(arena: Arena) -> Sheet:
+    """The best rules of each division in each panel, as a table."""
+    rows = []
+    for panel in arena.panels.values():
+        server = f"{panel.server.score.value:.0f}{bounds(panel.interval(panel.server))}" if panel.server else ""
+        groups = [_group(panel, rules, top) for _, rules, top in page.divided(arena, panel)]
+        rows.append(cells([panel.partition, arena.share(panel.number), *groups, server]))
+    return Sheet(
+        above=[f"Arena {arena.track.name}: the best rules, with their scores"],
+        heading=["partition", "attackers", *page.DIVISIONS, "server alone"],
+        rows=rows,
+        labels=4,
+        footnotes=[*page.SCORE_MEANING, "after the first rule: those that cannot be told from it, by score"],
+    )
+
+
+def cases(arena: Arena) -> Sheet:
+    """The best rules of ``best_rules`` in a few words, a row for each partition: for each share of attackers and each
+    division one rule, and how many others cannot be told from it."""
+    rows: dict[str, list[str]] = {partition: [] for _, partition in arena.panels}
+    for (_, partition), panel in arena.panels.items():
+        rows[partition] += [_first(panel, [rule for rule in rules if rule in top])
+                            for _, rules, top in page.divided(arena, panel)]  # fmt: skip
+    heading = [f"{arena.share(number)}, {words} {SERVER_DATA}" for number in arena.settled for words in ("no", "with")]
+    return Sheet(
+        above=[],
+        heading=["partition", *heading],
+        rows=[cells([partition, *groups]) for partition, groups in rows.items()],
+        labels=1 + len(heading),
+    )
+
+
+def _first(panel: ArenaPanel, group: Sequence[str]) -> str:
+    """The first rule of a group with its score, and the number and the least score of the others."""
+    if not group:
+        return "none"
+    score = panel.standings[group[0]].score.value
+    if score < HALF:
+        return f"none reaches {HALF:g}"
+    least = min(panel.standings[rule].score.value for rule in group)
+    return f"{group[0]} {score:.0f}" + (f", {len(group) - 1} more to {least:.0f}" if group[1:] else "")
+
+
+def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str:
+    """The best of the rules, and those that cannot be told from it."""
+    order = [panel.standings[rule] for rule in rules if rule in top]
+    if not order:
+        return ""
+    words = f"{order[0].rule} {order[0].score.value:.0f}{bounds(panel.interval(order[0]))}"
+    if order[0].score.n < 2:
+        return f"{words}; one seed tells no rules apart"
+    if order[0].score.value < HALF:
+        return f"{words}; no rule reaches {HALF:g}"
+    return f"{words}; {listed((of.rule for of in order[1:]), 8)}" if order[1:] else words
+
+
+def clean_accuracy(arena: Arena) -> str:
+    """Whether accuracy without attack says anything of the worst case."""
+    parts, known = [], []
+    for of in arena.settled:
+        values = []
+        for panel in arena.row(of):
+            pairs = [(panel.standings[rule].clean, panel.standings[rule].worst) for rule in _rules(panel)]
+            if len(pairs) >= _MANY:
+                values.append(rank_correlation([clean for clean, _ in pairs], [worst for _, worst in pairs]))
+        if values:
+            ends = span(*(f"{value:+.2f}" for value in (min(values), max(values))))
+            parts.append(f"{ends} with {arena.share(of)} attackers")
+            known += values
+    if not parts:
+        return ""
+    predicts = "predicts" if min(known) > _LITTLE else "does not predict"
+    if min(known) <= _LITTLE < max(known):
+        predicts = "predicts, but not everywhere,"
+    turned = ". Where it is negative, rules that are better without attack are worse under it" * (min(known) < -_LITTLE)
+    return f"Accuracy without attack {predicts} the worst case: their rank correlation is {listed(parts)}{turned}."
+
+
+def helping(arena: Arena) -> str:
+    """The attacks that help the most rules."""
+    parts = []
+    for of, runs in arena.settled.items():
+        counts = Counter[str]()
+        most: dict[str, tuple[float, str]] = {}
+        for rule, remark in remarks(runs).items():
+            for attack, difference in remark.helping.items():
+                counts[attack] += 1
+                most[attack] = max(most.get(attack, (0.0, "")), (difference.mean, rule))
+        if counts:
+            attack, count = counts.most_common(1)[0]
+            points, rule = most[attack]
+            parts.append(
+                f"with {arena.share(of)} attackers, {attack} helps {count} rules, {rule} by {points:.0f} points"
+            )
+    return f"Some attacks at the strength of their papers help: {'; '.join(parts)}." if parts else ""
+
+
+def chosen_rates(arena: Arena) -> str:
+    """How many rates lie near the upper edge of the grid."""
+    rates = f"{arena.track.experiment}_rates"
+    if not options.exists("experiment", rates):
+        return ""
+    tried = sorted({float(rate) for rate in compose.swept([f"+experiment={rates}"])["lr"]})
+    chosen = {(run.rule, run.partition): run.lr for run in arena.runs if run.validated and run.rule != HONEST}
+    counts = Counter(chosen.values())
+    words = ", ".join(f"{counts[rate]} times {rate:g}" for rate in reversed(tried) if counts[rate])
+    return (
+        "Each rule runs with the options of its paper, and validation without attack chooses only its "
+        f"rate, between {tried[0]:g} and {tried[-1]:g}: {words}, of {len(chosen)}."
+        if chosen else ""
+    )  # fmt: skip
+
+
+def idle(arena: Arena) -> str:
+    """Rules that are the plain mean when nobody attacks: their defaults let them do nothing."""
+    shares = alike(arena)
+    named = [f"{rule} ({100 * share:.0f}% of its runs)" for rule, share in
+             sorted(shares.items(), key=lambda item: -item[1]) if share > _ALIKE]  # fmt: skip
+    if not named:
+        return ""
+    return (
+        "So large are some defaults that a rule does nothing without attack: the recalls of all classes are those of "
+        f"the plain mean at the same rate for {listed(named)}."
+    )
+
+
+def alike(arena: Arena) -> dict[str, float]:
+    """For each rule the share of its runs without attack, at the rate of the plain mean, whose recalls equal those of
+    the plain mean."""
+    reference: dict[tuple[str, str, float], ArenaRun] = {}
+    compared: dict[str, list[bool]] = {}
+    clean = [run for run in arena.runs if run.attack == NONE and run.recall is not None]
+    for run in clean:
+        if run.rule == REFERENCE:
+            reference[run.partition, run.seed, run.lr] = run
+    for run in clean:
+        other = reference.get((run.partition, run.seed, run.lr))
+        if other is not None and run.rule != REFERENCE:
+            compared.setdefault(run.rule, []).append(list(run.recall or []) == list(other.recall or []))
+    return {rule: sum(equal) / len(equal) for rule, equal in compared.items()}
+
+
+def protocol(arena: Arena) -> Sheet:
+    """The protocol of the track as its configuration has it, and what its runs cost."""
+    track = arena.track
+    config = track.config
+    rates = f"{track.experiment}_rates"
+    tried = compose.swept([f"+experiment={rates}"]) if options.exists("experiment", rates) else {}
+    facts = {
+        "data": str(config["dataset"]["_target_"]).rpartition(".")[2],
+        "clients, attackers among them": f"{track.clients}, {listed(map(str, track.numbers))}",
+        "network": f"{str(config['model']['_target_']).rpartition('.')[2]}, hidden layers of "
+        f"{listed(map(str, config['model']['hidden']))}",
+        "local step": "whole local set" if config["batch_size"] is None else f"batch of {config['batch_size']}",
+        **{name: words for name, words in _training(config).items() if words},
+        "rounds": str(config["rounds"]),
+        "server's samples per class": str(config["server_data"]["samples_per_class"]),
+        "seeds": ", ".join(track.swept["seed"]),
+        "rates tried": ", ".join(map(str, tried.get("lr", []))) or "none",
+        "partitions": ", ".join(_described(name, track.experiment) for name in track.swept["partition"]),
+        "attacks": str(len(track.swept["attack"]) - 1),
+        "rules": _rules_run(arena),
+        "time of the runs": _time(arena),
+    }
+    rows = [cells([name, value]) for name, value in facts.items()]
+    return Sheet([f"The protocol of arena {track.name}"], ["", track.name], rows, labels=2)
+
+
+def _rules_run(arena: Arena) -> str:
+    """How many of the rules that the track sweeps were run under all attacks, and how many others."""
+    swept = {str(name) for name in arena.track.swept["aggregator"]}
+    run = {arena.needs.asked_as(rule)[0] for panel in arena.panels.values() for rule in panel.standings
+           if panel.is_whole(rule)}  # fmt: skip
+    words = f"{len(swept)}, of which {len(run & swept)} were run"
+    return f"{words}, and {len(run - swept)} others" if run - swept else words
+
+
+def _training(config: Mapping[str, Any]) -> dict[str, str]:
+    """What is unlike a gradient of every client in each round, each client counting alike; empty where it is not."""
+    share, local, mixing = config["participation"], config["local_update"], config["pre_aggregation"]
+    return {
+        "clients of a round": f"{100 * share:g}%" if share < 1 else "",
+        "local update": _part(local) if not str(local["_target_"]).endswith(".FedSgd") else "",
+        "pre-aggregation": "; ".join(map(_part, mixing.values())) if mixing else "",
+        "clients count": f"by their samples ({config['weighting']})" if config["weighting"] != "none" else "",
+    }
+
+
+def _part(content: Mapping[str, Any]) -> str:
+    """A part and its options."""
+    words = [f"{key} {value}" for key, value in content.items() if not isinstance(value, Mapping) and key != "_target_"]
+    return f"{str(content['_target_']).rpartition('.')[2]} ({', '.join(words)})"
+
+
+def _described(name: str, experiment: str) -> str:
+    """A partition and its options."""
+    content: Mapping[str, object] = compose.resolve(
+        [f"+experiment={experiment}", "lr=1", f"partition={name}"]
+    ).config["partition"]  # fmt: skip
+    words = [f"{key} {value}" for key, value in content.items() if key != "_target_"]
+    return f"{name} ({', '.join(words)})" if words else name
+
+
+def _time(arena: Arena) -> str:
+    """That of all runs, the median, and that under the attack that takes longest."""
+    held: dict[str, list[float]] = {}
+    for run in arena.runs:
+        if run.state == "finished":
+            held.setdefault(run.attack, []).append(run.seconds)
+    times = {attack: median(of) for attack, of in held.items()}
+    slowest = max(times, key=lambda attack: times[attack])
+    every = [seconds for of in held.values() for seconds in of]
+    return (
+        f"{len(every):,} took {sum(every) / 3600:.1f} hours: {median(every):.2g} s in the median, "
+        f"{times[slowest]:.2g} s under {slowest}"
+    )

@@ -1,0 +1,120 @@
+"""Which of the best rules of a panel can be told apart, and which are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
+from robustfl_bench.lab.arena.track import SERVER
+from robustfl_bench.lab.arena.words import cells
+from robustfl_bench.read.runs.statistics import LEVEL, chance_if_apart, chance_if_equal, rejected
+from robustfl_bench.read.tables.sheets import Sheet
+
+TOP = 8
+"""How many of the best rules of a panel are compared with each other, with and without server data."""
+
+MARGIN = 3.0
+"""Points of the score below which two rules count as equal."""
+
+Pair = tuple[str, str]
+"""Two rules, the better one first."""
+
+_HEADING = ("track", "partition", "attackers", "rules", "seeds", "pairs", "told apart", "equal", "open",
+            "told apart, each pair alone")  # fmt: skip
+MEANING = (
+    f"pairs: of the best {TOP} rules. told apart: Welch's test with the bootstrap's errors finds their scores "
+    f"different; equal: two one-sided tests find them closer than {MARGIN:g} points; open: neither. Both at 5%, shared "
+    "among the looks at 5, 10 and 20 seeds where a track has them, and corrected for the number of pairs (Benjamini "
+    "and Hochberg)",
+    "each pair alone: at 5% without either correction",
+)
+"""What the columns of ``sheet`` mean."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of some rules: those told ``apart``, those shown to be ``equal``, and the others. ``alone`` counts
+    those that a test at 95% tells apart without any correction."""
+
+    rules: tuple[str, ...]
+    apart: frozenset[Pair]
+    equal: frozenset[Pair]
+    alone: int
+
+    @property
+    def all(self) -> list[Pair]:
+        """Every pair."""
+        return list(combinations(self.rules, 2))
+
+    @property
+    def open(self) -> list[Pair]:
+        """The pairs that are neither told apart nor equal."""
+        return [pair for pair in self.all if pair not in self.apart | self.equal]
+
+    @property
+    def share_apart(self) -> float:
+        """The share of the pairs that can be told apart; 0 without pairs."""
+        return len(self.apart) / len(self.all) if self.all else 0.0
+
+    @property
+    def share_settled(self) -> float:
+        """The share of the pairs that are told apart or equal; 0 without pairs."""
+        return 1 - len(self.open) / len(self.all) if self.all else 0.0
+
+
+def contenders(panel: ArenaPanel) -> list[str]:
+    """The rules of a panel with a score, the best first; the server alone is none."""
+    scores = panel.scores(rule for rule in panel.standings if rule != SERVER)
+    return sorted(scores, key=lambda rule: -scores[rule].value)
+
+
+def pairs(panel: ArenaPanel, rules: Sequence[str] | None = None) -> Pairs:
+    """The pairs of these rules of a panel, by default of the best TOP."""
+    chosen = tuple(contenders(panel)[:TOP] if rules is None else rules)
+    scores = panel.scores(chosen)
+    compared = list(combinations(chosen, 2))
+    different = {pair: chance_if_equal(scores[pair[0]], scores[pair[1]]) for pair in compared}
+    close = {pair: chance_if_apart(scores[pair[0]], scores[pair[1]], MARGIN) for pair in compared}
+    apart, equal = rejected(different, panel.level), rejected(close, panel.level)
+    return Pairs(
+        chosen,
+        apart=frozenset(apart),
+        equal=frozenset(equal - apart),
+        alone=sum(chance <= 1 - LEVEL for chance in different.values()),
+    )
+
+
+def seeds(panel: ArenaPanel, rules: Sequence[str]) -> str:
+    """The numbers of seeds of some rules, in words."""
+    counts = [panel.standings[rule].score.n for rule in rules]
+    return "" if not counts else str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+
+
+def surely(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The rules that are surely better than the server's own samples alone, and those that are surely worse: Welch's
+    test, corrected for the number of rules."""
+    if panel.server is None:
+        return [], []
+    alone, scores = panel.server.score, panel.scores(rules)
+    different = rejected({rule: chance_if_equal(score, alone) for rule, score in scores.items()}, panel.level)
+    better = [rule for rule in rules if rule in different and scores[rule].value > alone.value]
+    return better, [rule for rule in rules if rule in different and rule not in better]
+
+
+def sheet(arenas: Sequence[Arena]) -> Sheet:
+    """How many pairs of the best rules each panel of some tracks tells apart."""
+    rows = []
+    for arena in arenas:
+        for panel in arena.panels.values():
+            found = pairs(panel)
+            total = len(found.all)
+            shares = [f"{count} ({100 * count / total:.0f}%)" if total else ""
+                      for count in map(len, (found.apart, found.equal, found.open))]  # fmt: skip
+            rows.append(cells([
+                arena.track.name, panel.partition, arena.share(panel.number), str(len(contenders(panel))),
+                seeds(panel, found.rules), str(total), *shares, f"{found.alone}",
+            ]))  # fmt: skip
+    above = [f"Which pairs of the best {TOP} rules can be told apart"]
+    return Sheet(above, _HEADING, rows, labels=3, footnotes=MEANING)

@@ -1,0 +1,338 @@
+"""The panels of an arena: how the rules stand in one partition with one number of attackers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import fmean
+from typing import TYPE_CHECKING, Protocol
+
+from robustfl_bench.lab.arena import planning
+from robustfl_bench.lab.arena.additions import Addition
+from robustfl_bench.lab.arena.needs import RuleNeeds
+from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
+from robustfl_bench.read.runs.looks import level_at_each
+from robustfl_bench.read.runs.statistics import LEVEL, UNKNOWN, Estimate, Interval, bootstrapped, leaders
+from robustfl_bench.runner.config import options
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+HALF = 50.0
+"""The score below which a rule counts as failed: half of what the honest clients reach."""
+
+SERVER_DATA = "server data"
+"""What a rule needs that reads the server's samples."""
+
+REFERENCE = "average"
+"""The rule whose recalls without attack are compared with."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a rule stands in a panel.
+
+    ``worst`` is the worst case: the least over attacks of the means over seeds, an accuracy in percent, reached under
+    ``attack``; ``accuracies`` are these means. ``score`` is the worst case in percent of what honest clients reach; see
+    ``ArenaPanel.scaled``. ``clean`` is the accuracy without attack. ``by_seed`` is the least over attacks in each seed.
+    ``recall_drop`` is the largest max recall drop under any attack, in points, against the plain mean without attack;
+    ``backdoor`` the success of the backdoor in percent. ``cells`` counts the conditions, attack and seed, that were
+    run.
+    """
+
+    rule: str
+    worst: float = math.nan
+    attack: str = ""
+    accuracies: Mapping[str, float] = field(default_factory=dict)
+    score: Estimate = UNKNOWN
+    clean: float = math.nan
+    by_seed: Mapping[str, float] = field(default_factory=dict)
+    recall_drop: float = math.nan
+    backdoor: float = math.nan
+    diverged: int = 0
+    cells: int = 0
+
+
+class Scored(Protocol):
+    """What has a score."""
+
+    @property
+    def score(self) -> Estimate: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ArenaPanel:
+    """The rules in one partition with one number of attackers.
+
+    ``honest`` is the accuracy in percent of the plain mean of the honest clients, and ``chance`` that of guessing.
+    ``standings`` has the rules by their worst case, the best first: those with all attacks in at least one seed, then
+    the others. ``infeasible`` are rules that cannot be run. ``level`` is that of each test.
+    """
+
+    partition: str
+    number: int
+    chance: float
+    honest: float
+    attacks: int
+    standings: Mapping[str, Standing]
+    infeasible: tuple[str, ...] = ()
+    level: float = LEVEL
+
+    def scaled(self, accuracy: float) -> float:
+        """An accuracy as a score: 0 is guessing or less, 100 what the honest clients alone reach."""
+        import numpy as np
+
+        return float(self.of_means(np.array([[accuracy]]))[0])
+
+    def of_means(self, means: np.ndarray) -> np.ndarray:
+        """The scores (draws,) of accuracies (draws, attacks): that of the least over attacks."""
+        import numpy as np
+
+        share = 100 * (means.min(axis=1) - self.chance) / (self.honest - self.chance)
+        return np.asarray(np.fmax(share, 0.0))
+
+    def is_whole(self, rule: str) -> bool:
+        """Whether a rule was run under all attacks; the server alone meets none."""
+        return rule == SERVER or len(self.standings[rule].accuracies) == self.attacks
+
+    @property
+    def server(self) -> Standing | None:
+        """The server's own samples alone."""
+        return self.standings.get(SERVER)
+
+    @property
+    def seeds(self) -> int:
+        """The most seeds of a rule; the server alone has draws of its own."""
+        return max((standing.score.n for rule, standing in self.standings.items() if rule != SERVER), default=0)
+
+    @property
+    def compares(self) -> bool:
+        """Whether there are seeds enough to tell rules apart: two."""
+        return self.seeds > 1
+
+    def interval(self, of: Scored) -> Interval | None:
+        """The 95% interval of a score, as far as scores go."""
+        bounds = of.score.interval()
+        if bounds is None or math.isnan(bounds.low):
+            return None
+        most = max(100.0, self.scaled(100))
+        return Interval(bounds.mean, max(bounds.low, 0.0), min(bounds.high, most), bounds.n)
+
+    def fails(self, standing: Standing) -> list[str]:
+        """The attacks under which a rule scores less than HALF, the most harmful first."""
+        known = dict(standing.accuracies)
+        if standing.attack == planning.NAME:
+            known[planning.NAME] = standing.worst
+        low = sorted((accuracy, attack) for attack, accuracy in known.items()
+                     if self.scaled(accuracy) < HALF)  # fmt: skip
+        return [attack for _, attack in low]
+
+    def best(self, rules: Iterable[str]) -> list[str]:
+        """Those of the rules, run under all attacks, that cannot be told from the best of them (see ``leaders``), but
+        for others whose whole interval is below HALF."""
+        group = next(self.groups(rules), [])
+        bounds = {rule: self.interval(self.standings[rule]) for rule in group}
+        return [*group[:1], *(rule for rule in group[1:] if (of := bounds[rule]) is None or of.high >= HALF)]
+
+    def scores(self, rules: Iterable[str]) -> dict[str, Estimate]:
+        """The known scores of those of the rules that were run under all attacks."""
+        whole = {rule: self.standings[rule].score for rule in rules if rule in self.standings and self.is_whole(rule)}
+        return {rule: score for rule, score in whole.items() if not math.isnan(score.value)}
+
+    def groups(self, rules: Iterable[str]) -> Iterator[list[str]]:
+        """The rules in groups: the best with those that cannot be told from it (see ``leaders``), then the best of the
+        others with those that cannot be told from it, and so on."""
+        left = self.scores(rules)
+        while left:
+            yield (group := leaders(left, self.level))
+            left = {rule: score for rule, score in left.items() if rule not in group}
+
+
+class Arena:
+    """The runs of a track with their panels and the needs of the rules, each computed when first read."""
+
+    def __init__(
+        self, table: pd.DataFrame, name: str, allowed: Sequence[str] = (), book: Callable[[str], Track] = Track
+    ) -> None:
+        """``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``.
+        ``book`` is the kind of track: the rules as they come, or ``tuned.TunedTrack``. Raises ConfigError for an
+        unknown track, NoRuns if it has none."""
+        self.table = table
+        self.track, self.runs = track_and_runs(table, name, book)
+        self.needs = RuleNeeds(table, self.runs, allowed)
+
+    @cached_property
+    def settled(self) -> dict[int, list[ArenaRun]]:
+        """The runs by number of attackers."""
+        return by_number(self.track, self.runs)
+
+    @cached_property
+    def panels(self) -> dict[tuple[int, str], ArenaPanel]:
+        """Those of ``by_list``, where attackers who plan are the worst case of the rules to which they surely do more
+        harm than the list."""
+        return {place: replace(of, standings=_ordered({**of.standings, **planning.lowered(of, self.plans)}.values()))
+                for place, of in self.by_list.items()}  # fmt: skip
+
+    @cached_property
+    def plans(self) -> list[Addition]:
+        """The rules that were run under attackers who plan, by panel."""
+        return [of for panel in self.by_list.values()
+                for of in planning.cases(panel, self.runs_of(panel), self.planned)]  # fmt: skip
+
+    @cached_property
+    def planned(self) -> list[ArenaRun]:
+        """The runs under attackers who plan."""
+        return self.under(planning.NAME)
+
+    @cached_property
+    def by_list(self) -> dict[tuple[int, str], ArenaPanel]:
+        """The panels by number of attackers and partition, in the order of the track, under the attacks of the track
+        alone: those in which a rule was run."""
+        return {(number, partition): panel(self.track, partition, number, runs, self.alone)
+                for number, runs in self.settled.items() for partition in self.track.swept["partition"]
+                if any(run.partition == partition and (run.rule != SERVER or not self.track.draws)
+                       for run in runs)}  # fmt: skip
+
+    @cached_property
+    def alone(self) -> list[ArenaRun]:
+        """The server's own samples alone if the track draws them by themselves: they depend on neither attack nor
+        partition, so the partition with the most draws stands for all."""
+        if not self.track.draws:
+            return []
+        draws: dict[str, list[ArenaRun]] = defaultdict(list)
+        for run in self.runs:
+            if run.rule == SERVER and run.attack == NONE:
+                draws[run.partition].append(run)
+        return max(draws.values(), key=len, default=[])
+
+    def runs_of(self, panel: ArenaPanel) -> list[ArenaRun]:
+        """The runs that a panel stands for, those of the server alone among them."""
+        own = [run for run in self.settled[panel.number] if run.partition == panel.partition]
+        return [*self.alone, *(run for run in own if run.rule != SERVER)] if self.alone else own
+
+    def under(self, attacks: str) -> list[ArenaRun]:
+        """The runs under the attacks of the experiment ``TRACK_attacks``, which the track itself lacks, at the rates of
+        the track; none without such an experiment, and none of a tuned book, whose rates are others."""
+        if type(self.track) is not Track or not options.exists("experiment", f"{self.track.experiment}_{attacks}"):
+            return []
+        rates = {(run.rule, run.partition): run.lr for run in self.runs if run.validated}
+        read = Track(f"{self.track.name}_{attacks}").read(self.table, "validation_accuracy")
+        return [run for run, share in read
+                if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
+
+    def row(self, number: int) -> list[ArenaPanel]:
+        """The panels with this number of attackers."""
+        return [panel for (of, _), panel in self.panels.items() if of == number]
+
+    def share(self, number: int) -> str:
+        """A number of attackers as a share of the clients."""
+        return f"{100 * number / self.track.clients:.3g}%"
+
+    def titled(self, panel: ArenaPanel) -> str:
+        """A panel in words."""
+        return f"{panel.partition}, {self.share(panel.number)} attackers"
+
+
+def panel(
+    track: Track, partition: str, number: int, runs: Sequence[ArenaRun], alone: Sequence[ArenaRun] = ()
+) -> ArenaPanel:
+    """The panel of a partition among ``runs`` with one number of attackers. Runs of the server ``alone``, if given,
+    replace those that the panel has of it."""
+    by_rule: dict[str, list[ArenaRun]] = defaultdict(list)
+    for run in runs:
+        if run.partition == partition:
+            by_rule[run.rule].append(run)
+    infeasible = tuple(rule for rule, of in by_rule.items() if all(run.state == "infeasible" for run in of))
+    chance = 100 / max((len(run.recall) for of in by_rule.values() for run in of if run.recall), default=math.inf)
+    honest = _mean(100 * run.accuracy for run in by_rule.pop(HONEST, []))
+    attacks, level = len(track.swept["attack"]) - 1, level_at_each(track.looks)
+    empty = ArenaPanel(partition, number, chance, honest, attacks, {}, infeasible, level)
+    if alone:
+        by_rule.pop(SERVER, None)
+    reference = {run.seed: run.recall for run in by_rule[REFERENCE] if run.attack == NONE}
+    standings = [_standing(rule, [run for run in of if run.state != "infeasible"], empty, reference)
+                 for rule, of in by_rule.items() if of and rule not in infeasible]  # fmt: skip
+    standings += [_server_alone(alone, empty)] if alone else []
+    return replace(empty, standings=_ordered(standings))
+
+
+def _ordered(standings: Iterable[Standing]) -> dict[str, Standing]:
+    ordered = sorted(standings, key=lambda of: (-len(of.accuracies), -_or_least(of.worst), -_or_least(of.clean)))
+    return {standing.rule: standing for standing in ordered}
+
+
+def _or_least(number: float) -> float:
+    return -math.inf if math.isnan(number) else number
+
+
+def _standing(
+    rule: str, runs: Sequence[ArenaRun], scale: ArenaPanel, reference: Mapping[str, Sequence[float] | None]
+) -> Standing:
+    import numpy as np
+
+    cells: dict[str, dict[str, ArenaRun]] = defaultdict(dict)
+    for run in runs:
+        cells[run.attack][run.seed] = run
+    clean = {seed: 100 * run.accuracy for seed, run in cells.pop(NONE, {}).items()}
+    reached = Counter(seed for of in cells.values() for seed in of)
+    seeds = sorted(seed for seed, count in reached.items() if count == max(reached.values()))
+    attacks = [attack for attack, of in cells.items() if all(seed in of for seed in seeds)]
+    shown = Standing(
+        rule,
+        clean=_mean([number for seed, number in clean.items() if seed in seeds] or clean.values()),
+        diverged=sum(run.state == "diverged" for run in runs),
+        cells=len(runs),
+    )
+    if not attacks or not seeds:
+        return shown
+    numbers = np.array([[100 * cells[attack][seed].accuracy for seed in seeds] for attack in attacks])
+    means = dict(zip(attacks, numbers.mean(axis=1).tolist(), strict=True))
+    worst = min(means, key=lambda attack: means[attack])
+    drops = [max(_drop(reference[seed], cells[attack][seed].recall) for attack in attacks)
+             for seed in seeds if reference.get(seed)]  # fmt: skip
+    successes = [run.last.get("attack_success_rate", math.nan) for run in cells.get(BACKDOOR, {}).values()]
+
+    return Standing(
+        rule=rule,
+        worst=means[worst],
+        attack=worst,
+        accuracies=means,
+        score=bootstrapped(numbers, scale.of_means),
+        clean=shown.clean,
+        by_seed=dict(zip(seeds, numbers.min(axis=0).tolist(), strict=True)),
+        recall_drop=_mean(drops),
+        backdoor=100 * _mean(success for success in successes if not math.isnan(success)),
+        diverged=shown.diverged,
+        cells=shown.cells,
+    )
+
+
+def _server_alone(draws: Sequence[ArenaRun], scale: ArenaPanel) -> Standing:
+    """The standing of the server's own samples alone, by draw of them."""
+    import numpy as np
+
+    by_seed = {run.seed: 100 * run.accuracy for run in draws}
+    numbers = np.array([list(by_seed.values())])
+    mean = float(numbers.mean())
+    score = bootstrapped(numbers, scale.of_means)
+    return Standing(
+        SERVER, mean, NONE, {NONE: mean}, score, clean=mean, by_seed=by_seed,
+        diverged=sum(run.state == "diverged" for run in draws), cells=len(draws),
+    )  # fmt: skip
+
+
+def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> float:
+    """The max recall drop in points; for a diverged model, the whole recall of the reference."""
+    from robustfl_bench.numerics.metrics import max_recall_drop
+
+    assert reference is not None
+    return 100 * max_recall_drop(reference, recall if recall is not None else [0.0] * len(reference))
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    values = list(numbers)
+    return fmean(values) if values else math.nan

@@ -1,0 +1,168 @@
+"""The arena as pictures: the rules' scores in all partitions, and every rule under every attack."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from robustfl_bench.lab.arena.page import DIVISIONS, by_score, divided
+from robustfl_bench.lab.arena.pairs import TOP, contenders
+from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena
+from robustfl_bench.lab.arena.planning import NAME, by_rule
+from robustfl_bench.lab.arena.track import NONE, SERVER
+from robustfl_bench.read.pages.pictures import heat
+from robustfl_bench.read.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet, wrapped
+from robustfl_bench.read.runs.where import check_name
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
+
+
+def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
+    """The score of each rule in each partition with this number of attackers, by default the least; framed where it
+    cannot be told from the best rule of its division. Rules are ordered by their mean score.
+
+    Raises ConfigError for a number that was not run.
+    """
+    import numpy as np
+
+    number = _known(arena, number)
+    row = arena.row(number)
+    rules = [SERVER] if any(panel.server for panel in row) else []
+    rules += [rule for rule in by_score(row) if rule != SERVER]
+    numbers = np.array([[panel.standings[rule].score.value if rule in panel.standings else math.nan for panel in row]
+                        for rule in rules])  # fmt: skip
+    best = [{rule for _, _, top in divided(arena, panel) for rule in top if panel.compares} for panel in row]
+    framed = frozenset((place, column) for place, rule in enumerate(rules) for column, top in enumerate(best)
+                       if rule in top)  # fmt: skip
+    heading = arena.track.title(number)
+    if framed:
+        heading += "; framed: cannot be told from the best with, or without, server data"
+    panel = heat.HeatPanel("", rules, [panel.partition for panel in row], numbers, framed)
+    return heat.draw([panel], heat.Scale("Score", 0, 100), "", "", heading, frame.at("column"))
+
+
+def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
+    """The accuracy of each rule under each attack with this number of attackers, by default the least: the mean over
+    partitions of the means over seeds. Rules are ordered by mean score, attacks by harm.
+
+    Raises ConfigError for a number that was not run.
+    """
+    import numpy as np
+
+    number = _known(arena, number)
+    accuracies = defaultdict[tuple[str, str], defaultdict[str, list[float]]](lambda: defaultdict(list))
+    for run in arena.settled[number]:
+        if run.state != "infeasible":
+            accuracies[run.rule, run.attack][run.partition].append(100 * run.accuracy)
+    mean = {place: fmean(map(fmean, by_partition.values())) for place, by_partition in accuracies.items()}
+    rules = by_score(arena.row(number))
+    harm = {attack: fmean([mean[rule, attack] for rule in rules if (rule, attack) in mean])
+            for attack in arena.track.swept["attack"] if any((rule, attack) in mean for rule in rules)}  # fmt: skip
+    across = sorted(harm, key=lambda attack: (attack != NONE, -harm[attack]))
+    numbers = np.array([[mean.get((rule, attack), math.nan) for attack in across] for rule in rules])
+    worst = frozenset((row, min(held)[1]) for row, rule in enumerate(rules)
+                      if (held := [(mean[rule, attack], column) for column, attack in enumerate(across)
+                                   if attack != NONE and (rule, attack) in mean]))  # fmt: skip
+    heading = f"{arena.track.title(number)}; mean over partitions and seeds, framed: the worst attack on a rule"
+    panel = heat.HeatPanel("", rules, across, numbers, worst)
+    return heat.draw([panel], heat.Scale("Test accuracy [%]", 0, 100), "attack", "rule", heading, frame.at("page"))
+
+
+_COLOURS = ("#2166ac", "#d6604d")
+"""Without and with server data."""
+
+
+@for_print
+def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
+    """The best rules of each panel with this number of attackers, by default the least: their scores with intervals, by
+    whether they read server data, and that of the server alone as a band.
+
+    Raises ConfigError for a number that was not run.
+    """
+    row = arena.row(number := _known(arena, number))
+    shown = [contenders(panel)[:TOP] for panel in row]
+    figure = sheet(WIDTHS[frame.width or "column"], 0.9 + sum(0.35 + 0.13 * len(rules) for rules in shown))
+    heights = [max(len(rules), 1) for rules in shown]
+    axes = figure.subplots(len(row), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    handles: dict[str, Artist] = {}
+    for panel, rules, axis in zip(row, shown, axes, strict=True):
+        plans = by_rule(panel, arena.plans)
+        for place, rule in enumerate(rules):
+            of, reads = panel.standings[rule], SERVER_DATA in arena.needs.of(rule)
+            known = panel.interval(of)
+            ends = [(of.score.value - known.low,), (known.high - of.score.value,)] if known else None
+            handles[[*DIVISIONS][reads]] = axis.errorbar(
+                of.score.value, place, xerr=ends, fmt="os"[reads], color=_COLOURS[reads], linewidth=1
+            )
+            if plan := plans.get(rule):
+                handles["under attackers who plan"] = axis.plot(plan.score.value, place, "x", color="#333333")[0]
+        if panel.server and (band := panel.interval(panel.server)):
+            handles["the server's own samples alone"] = axis.axvspan(band.low, band.high, color="#cccccc", linewidth=0)
+        axis.set_yticks(range(len(rules)), [frame.name(rule) for rule in rules])
+        axis.set_ylim(max(len(rules), 1) - 0.5, -0.5)
+        axis.set_title(frame.name(arena.titled(panel)))
+        axis.set_xlim(-3, 106)
+        axis.grid(True, axis="x")
+        axis.set_axisbelow(True)
+    axes[-1].set_xlabel("score: 0 is guessing, 100 the honest clients alone")
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside upper center", frameon=False, borderpad=0, labelspacing=0.2
+    )
+    return figure
+
+
+@for_print
+def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
+    """The best rule of each division in each panel: its score with its interval, by whether it reads server data."""
+    width = WIDTHS[frame.width or "page"]
+    figure = sheet(width, 0.6 + 0.31 * len(arena.panels))
+    axis = figure.subplots()
+    marks: list[list[tuple[float, float]]] = [[] for _ in (*DIVISIONS, NAME)]
+    alone = []
+    for place, panel in enumerate(arena.panels.values()):
+        for number, (_, rules, top) in enumerate(divided(arena, panel)):
+            best = next((rule for rule in rules if rule in top), None)
+            if best is None:
+                continue
+            standing, height = panel.standings[best], place + 0.36 * (number - 0.5)
+            marks[number].append((standing.score.value, height))
+            bounds = panel.interval(standing)
+            low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
+            axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
+            if plan := by_rule(panel, arena.plans).get(best):
+                marks[-1].append((plan.score.value, height))
+            axis.text(
+                1.02, height, frame.name(best), transform=axis.get_yaxis_transform(), va="center", fontsize=6,
+                color=_COLOURS[number],
+            )  # fmt: skip
+        if panel.server:
+            alone.append((panel.server.score.value, place))
+    for points, name, colour, shape in zip(marks[:-1], DIVISIONS, _COLOURS, "os", strict=True):
+        axis.plot(*zip(*points, strict=True), shape, color=colour, label=f"best of the {name}", markersize=5)
+    if marks[-1]:
+        axis.plot(*zip(*marks[-1], strict=True), "x", color="#333333", label="the same under attackers who plan")
+    if alone:
+        axis.plot(*zip(*alone, strict=True), "|", color="#555555", markersize=10, label="the server's data alone")
+    axis.set_yticks(
+        range(len(arena.panels)),
+        [wrapped(frame.name(arena.titled(panel)), width / 4) for panel in arena.panels.values()],
+    )
+    axis.invert_yaxis()
+    axis.set_xlim(-3, 125)
+    scale = "score under the worst attack: 0 is guessing, 100 what the honest clients alone reach"
+    axis.set_xlabel(wrapped(frame.axis("x", scale), 0.7 * width))
+    axis.grid(True, axis="x")
+    figure.legend(loc="outside upper center", ncols=3 if width == WIDTHS["page"] else 1, frameon=False)
+    return figure
+
+
+def _known(arena: Arena, number: int | None) -> int:
+    """The number, by default the least that was run. Raises ConfigError for one that was not."""
+    if number is None:
+        return min(arena.settled)
+    check_name(str(number), map(str, arena.settled), "number of attackers")
+    return number

@@ -1,0 +1,152 @@
+"""Which attacks to try first against each rule and in each partition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from robustfl_bench.lab.arena.order import is_attacked
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.track import HONEST, SERVER, ArenaRun
+from robustfl_bench.lab.arena.views.base import ArenaView, rows_of_panels
+from robustfl_bench.lab.arena.words import cells, listed, number
+from robustfl_bench.read.pages.pictures import curves
+from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.tables.sheets import Printed, Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST = 8
+"""Length of the lists of attacks."""
+
+NEAR = 2.0  # points of accuracy within which attacks count as equally harmful
+
+Cases = Mapping[tuple[str, str], Mapping[str, float]]
+"""The accuracy in percent under each attack, by rule and partition."""
+
+
+def cases(runs: Iterable[ArenaRun], seeds: Iterable[str] | None = None) -> dict[tuple[str, str], dict[str, float]]:
+    """The means over the seeds, by default all, of the rules that are attacked."""
+    wanted = None if seeds is None else set(seeds)
+    held: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for run in runs:
+        if is_attacked(run) and run.rule != SERVER and (wanted is None or run.seed in wanted):
+            held.setdefault((run.rule, run.partition), {}).setdefault(run.attack, []).append(100 * run.accuracy)
+    return {case: {attack: fmean(of) for attack, of in attacks.items()} for case, attacks in held.items()}
+
+
+def missed(measured: Cases, tried: Sequence[str]) -> float:
+    """By how many points the worst of the attacks ``tried`` misses the worst of all, on average over the cases."""
+    misses = [min(of[attack] for attack in tried if attack in of) - min(of.values())
+              for of in measured.values() if any(attack in of for attack in tried)]  # fmt: skip
+    return fmean(misses)
+
+
+def first_attacks(measured: Cases, most: int = MOST) -> list[str]:
+    """A list of attacks that misses little of the worst case: each is the one that adds most to those before it."""
+    known = sorted({attack for of in measured.values() for attack in of})
+    chosen: list[str] = []
+    least = {case: min(of.values()) for case, of in measured.items()}
+    reached = dict.fromkeys(measured, math.inf)  # by the attacks chosen so far
+
+    def with_it(attack: str) -> dict[tuple[str, str], float]:
+        return {case: min(of.get(attack, math.inf), reached[case]) for case, of in measured.items()}
+
+    def missed_with(attack: str) -> float:
+        return fmean(number - least[case] for case, number in with_it(attack).items() if number < math.inf)
+
+    while len(chosen) < min(most, len(known)):
+        chosen.append(min((attack for attack in known if attack not in chosen), key=missed_with))
+        reached = with_it(chosen[-1])
+    return chosen
+
+
+def held_out(runs: Sequence[ArenaRun], most: int = MOST) -> list[float]:
+    """The mean of ``missed`` for lists of 1, 2, ... attacks that were chosen by the runs of all seeds but one, in that
+    seed; empty with a single seed."""
+    seeds = sorted({run.seed for run in runs})
+    if len(seeds) < 2:
+        return []
+    by_seed = []
+    for seed in seeds:
+        chosen = first_attacks(cases(runs, set(seeds) - {seed}), most)
+        measured = cases(runs, [seed])
+        by_seed.append([missed(measured, chosen[: count + 1]) for count in range(len(chosen))])
+    return [fmean(column) for column in zip(*by_seed, strict=False)]
+
+
+def _sheets(arena: Arena) -> list[Sheet]:
+    pages = [_lists(arena)]
+    for of, row in rows_of_panels(arena):
+        rules = [rule for rule in row[0].standings if rule not in (SERVER, HONEST)]
+        rows = []
+        for rule in sorted(rules):
+            near = []
+            for panel in row:
+                means = panel.standings[rule].accuracies if rule in panel.standings else {}
+                least = min(means.values(), default=0.0)
+                harmful = sorted((mean, attack) for attack, mean in means.items() if mean <= least + NEAR)
+                near.append(listed((attack for _, attack in harmful), 2) if means else "")
+            rows.append(cells([rule, *near]))
+        pages.append(Sheet(
+            above=[f"{arena.track.title(of)}: which attacks to try first against a rule",
+                   f"the most harmful first, with those within {NEAR:g} points of it"],
+            heading=["rule", *(panel.partition for panel in row)],
+            rows=rows,
+            labels=1 + len(row),
+        ))  # fmt: skip
+    return pages
+
+
+def _lists(arena: Arena) -> Sheet:
+    rows: list[list[Printed]] = []
+    sentences = []
+    for of, _ in rows_of_panels(arena):
+        runs = arena.settled[of]
+        measured, others = cases(runs), held_out(runs)
+        chosen = first_attacks(measured)
+        for count, attack in enumerate(chosen, 1):
+            rows.append(cells([
+                arena.share(of), str(count), attack, number(missed(measured, chosen[:count])),
+                number(others[count - 1]) if count <= len(others) else "",
+            ]))  # fmt: skip
+        total = len({attack for of in measured.values() for attack in of})
+        sentences.append(
+            f"with {arena.share(of)} attackers, {listed(chosen[:3])} alone come within "
+            f"{missed(measured, chosen[:3]):.1f} points of the worst of all {total} attacks, and {len(chosen)} within "
+            f"{missed(measured, chosen):.1f}"
+            + (f" ({others[len(chosen) - 1]:.1f} in seeds that did not choose them)" if others else "")
+        )
+    return Sheet(
+        above=[f"Arena {arena.track.name}: which attacks to try first", f"{'; '.join(sentences)}."],
+        heading=["attackers", "attacks tried", "the next attack", "points missed", "in seeds that did not choose"],
+        rows=rows,
+        labels=3,
+        footnotes=[
+            "points missed: by how much the worst of the attacks tried so far is less harmful than the worst of all, "
+            "in test accuracy, the mean over rules and partitions"
+        ],
+    )
+
+
+def _picture(arena: Arena, frame: Frame) -> Figure:
+    import pandas as pd
+
+    points = []
+    for of, _ in rows_of_panels(arena):
+        measured = cases(arena.settled[of])
+        chosen = first_attacks(measured)
+        for partition in arena.track.swept["partition"]:
+            part = {case: means for case, means in measured.items() if case[1] == partition}
+            for count in range(1, len(chosen) + 1):
+                points.append(("", f"{arena.share(of)} attackers", partition, count, missed(part, chosen[:count])))
+    table = pd.DataFrame(points, columns=["value", "panel", "line", "x", "mean"])
+    table = table.assign(low=table["mean"], high=table["mean"])
+    heading = f"Arena {arena.track.name}: what a short list of attacks misses of the worst case"
+    return curves.draw(curves.Curves(table, "Attacks tried", {"": "Accuracy missed [points]"}, heading), frame)
+
+
+VIEW = ArenaView("attacks", "which attacks to try first", _sheets, _picture)

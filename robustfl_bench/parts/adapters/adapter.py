@@ -1,0 +1,140 @@
+"""The base class of adapters: the state and the random numbers of somebody else's rule."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.errors import BrokenContract, ConfigError
+from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone, ServerView
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robustfl_bench.numerics.updates import Aggregate, Updates
+
+_COLUMNS = 8  # of the random updates on which a rule is tried
+
+
+@dataclass(frozen=True)
+class Adapter(Aggregator):
+    """A rule of another package, which knows nothing of this one.
+
+    An object keeps what it needs of earlier rounds in its attributes. Attributes that change, arrays and numbers, are
+    the ``memory`` of the rule, so that a run resumes exactly; others that change raise ConfigError. Global random
+    streams are seeded for each call, and afterwards are as before.
+    """
+
+    rule: Any
+    """what is called, and the values of its arguments"""
+
+    @abstractmethod
+    def ask(self, rule: Any, updates: Updates, server: ServerView) -> Any:
+        """The vector (d,), an array or a tensor, that the ``rule`` makes of the updates."""
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError if the rule fails on n random updates, or makes numbers of them that are not finite."""
+        import numpy as np
+        import torch
+
+        from robustfl_bench.numerics.updates import Updates
+
+        rng = np.random.default_rng(0)
+        rows = torch.from_numpy(rng.normal(size=(n, _COLUMNS))).float()
+        server = ServerAlone(
+            self, lambda name: name, params=torch.zeros(_COLUMNS), step_size=1.0, round=0, rng=rng, previous=None,
+            clients=torch.arange(n), counts=torch.ones(n, dtype=torch.float64), memory={},
+        )  # fmt: skip
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                finite = bool(self._made(Updates(rows), server).vector.isfinite().all())
+        except (ConfigError, BrokenContract):
+            raise
+        except Exception as error:  # somebody else's code can raise anything
+            raise ConfigError(f"{self._name} fails on {n} updates: {' '.join(str(error).split())}") from error
+        if not finite:
+            raise ConfigError(f"{self._name} makes numbers that are not finite of {n} updates")
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        try:
+            made = self._made(updates, server)
+        except Exception:
+            self.check(updates.n)  # says so if they are too few
+            raise
+        if not made.vector.isfinite().all():
+            self.check(updates.n)
+        return made
+
+    def _made(self, updates: Updates, server: ServerView) -> Aggregate:
+        import torch
+
+        from robustfl_bench.numerics.updates import Aggregate
+
+        rule, tensors = copy.deepcopy(self.rule), getattr(self, "array", "") == "torch"
+        for name, value in server.memory.items():
+            setattr(rule, name, value.item() if value.ndim == 0 else value if tensors else value.numpy())
+        with _seeded(int(server.rng.integers(1 << 31))):
+            result = torch.as_tensor(self.ask(rule, updates, server)).detach()
+        d = updates.matrix.shape[1]
+        if result.numel() != d:
+            raise BrokenContract(f"{self._name} must return a vector ({d},), got shape {tuple(result.shape)}")
+        vector = result.reshape(d).to(updates.matrix)
+        return Aggregate(vector, memory=_changed(self._name, self.rule, rule) or None)
+
+    @property
+    def _name(self) -> str:
+        """The name of what is called."""
+        return str(getattr(self.rule, "__name__", type(self.rule).__name__))
+
+
+def _changed(name: str, before: Any, after: Any) -> dict[str, Tensor]:
+    """The attributes of an object that a call has changed. Raises ConfigError for other ones than arrays and
+    numbers."""
+    import numpy as np
+    import torch
+
+    found: dict[str, Tensor] = {}
+    first: Mapping[str, Any] = getattr(before, "__dict__", {})
+    for key, value in getattr(after, "__dict__", {}).items():
+        if key in first and _bytes(first[key]) == _bytes(value):
+            continue
+        if not isinstance(value, int | float | np.ndarray | np.generic | torch.Tensor):
+            raise ConfigError(
+                f"{name} keeps {key}, a {type(value).__name__}, from round to round, which no checkpoint can hold: "
+                "write it as a rule with memory (robustfl-bench new aggregator NAME)"
+            )
+        found[key] = torch.as_tensor(value).detach().cpu().clone()
+    return found
+
+
+def _bytes(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except Exception:  # an object can refuse in any way; then it counts as the same
+        return None
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Global random generators begin at ``seed`` within the context, and are as before after it."""
+    import numpy as np
+    import torch
+
+    from robustfl_bench.base.global_draws import GlobalGenerators
+
+    before = GlobalGenerators()
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        before.restore()

@@ -1,0 +1,267 @@
+"""Attackers who simulate whole trainings, commit to the most harmful attack, and plan again later (ours)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from statistics import mean
+from typing import Annotated
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.base.fields import at_least, between
+from robustfl_bench.parts.attacks.adaptive import Adaptive
+from robustfl_bench.parts.attacks.base import Attack, AttackView, Crafted, Harm, PlanView
+from robustfl_bench.parts.attacks.bit_flip import BitFlip
+from robustfl_bench.parts.attacks.candidates import Scene
+from robustfl_bench.parts.attacks.fake_loss import FakeLoss
+from robustfl_bench.parts.attacks.held import Held
+from robustfl_bench.parts.attacks.label_flip import LabelFlip
+from robustfl_bench.parts.attacks.label_shuffle import LabelShuffle
+from robustfl_bench.parts.attacks.mimic import Mimic
+from robustfl_bench.parts.attacks.minmax import MinMax
+from robustfl_bench.parts.attacks.minsum import MinSum
+from robustfl_bench.parts.attacks.noisy import Noisy
+from robustfl_bench.parts.attacks.opt_alie import OptimalLittleIsEnough
+from robustfl_bench.parts.attacks.opt_ipm import OptimalInnerProductManipulation
+from robustfl_bench.parts.attacks.rop import RelocatedOrthogonalPerturbation
+from robustfl_bench.parts.attacks.tailored import Tailored
+from robustfl_bench.parts.attacks.worst import Worst
+from robustfl_bench.parts.attacks.wrapped import Wrapped
+
+
+@dataclass(frozen=True)
+class Honest(Attack):
+    """Byzantine clients that train honestly, on unpoisoned data: what attackers do if every attack would help."""
+
+    crafts = False
+
+
+def _held(entry: str, *strengths: float) -> dict[str, Attack]:
+    return {f"{entry} {strength:g}": Held(entry, strength) for strength in strengths}
+
+
+POOL: dict[str, Attack] = {
+    "honest": Honest(),
+    **_held("ipm", 0.5, 1, 2, 10),
+    **_held("alie_plus", 1.5),
+    **_held("alie_minus", 0.5, 1.5, 3),
+    **_held("sign", 1, 4),
+    **_held("scaled_sign", 1),
+    **_held("noise", 10, 100),
+    **_held("minmax_unit", 1),
+    **_held("minsum_unit", 1),
+    **_held("krum_attack", 1),
+    **_held("trim_attack", 1),
+    **_held("zero", 1),
+    **_held("mimic_skewed", 1),
+    **_held("mimic_shortest", 1),
+    **_held("split_alie", 3),
+    **_held("split_ipm", 10),
+    **_held("drift", 1, 4),
+    **_held("rewind", 1, 4, 10),
+    "mimic": Mimic(),
+    "minmax": MinMax(),
+    "minsum": MinSum(),
+    "adaptive": Adaptive(),
+    "rop": RelocatedOrthogonalPerturbation(),
+    "bit_flip": BitFlip(),
+    "label_flip": LabelFlip(),
+    "label_shuffle": LabelShuffle(),
+    "fake_loss": FakeLoss(LabelShuffle()),
+    "noisy": Noisy(),
+    "tailored": Tailored(),
+    "opt_alie": OptimalLittleIsEnough(),
+    "opt_ipm": OptimalInnerProductManipulation(),
+    "worst": Worst(),
+}
+"""The attacks that are simulated. ``attack_policy`` in the metrics of a run is an index into it, from 0."""
+
+_POLICIES = tuple(POOL.values())
+_SEARCHES = {"worst": 6.0, "opt_alie": 5.0, "opt_ipm": 5.0, "tailored": 3.0}
+_PRICES = tuple(_SEARCHES.get(name, 0.7) for name in POOL)
+"""What a simulation of each attack costs, in clean trainings: at most 0.7 where gradients are stacked, more for attacks
+that ask the rule many times in a round."""
+
+SCENE, PLAN = "scene/", "plan"
+"""Parts of the attackers' memory, beside one for each attack of the pool."""
+
+
+@dataclass(frozen=True)
+class _Acting(Wrapped):
+    """The ``attack`` of the pool at ``place``, with what the attackers remember of their ``plan``.
+
+    Its random stream is theirs of the run, in a simulation as well: attackers know what they themselves will draw.
+
+    It has a part of the attackers' memory of its own. What ``candidates.Scene`` remembers is common to the whole pool
+    and kept in every round, so that an attack that is chosen late still knows the model of the first round.
+    """
+
+    place: int
+    own_draws: Callable[[int], np.random.Generator] = field(compare=False)
+    plan_made: _Plan | None = None
+
+    def craft(self, view: AttackView) -> Crafted:
+        view = _with(view, rng=self.own_draws(view.round))
+        slot = SCENE if isinstance(self.attack, Held | Worst) else f"{self.place}/"
+        returned = self.attack.craft(_with(view, memory=_part(view.memory, slot)))
+        crafted = returned if isinstance(returned, Crafted) else Crafted(returned)
+        scene = crafted.memory
+        memory = {**view.memory, **_named(slot, crafted.memory)}
+        if slot != SCENE:
+            scene = Scene(_with(view, memory=_part(view.memory, SCENE)).of_updates).memory
+        memory |= _named(SCENE, scene)
+        notes = {}
+        if self.plan_made is not None:
+            memory[PLAN] = self.plan_made.stored
+            notes = {"policy": self.place, "harm": self.plan_made.error}
+        return Crafted(crafted.rows, memory, notes)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A plan made before round ``round`` (from 0): the place of the chosen attack in the pool, its simulated error, the
+    cost of all simulations so far, and the places of the attacks that did most harm."""
+
+    round: int
+    place: int
+    error: float
+    spent: float
+    leaders: tuple[int, ...]
+
+    @property
+    def stored(self) -> Tensor:
+        return torch.tensor([self.round, self.place, self.error, self.spent, *self.leaders], dtype=torch.float64)
+
+    @staticmethod
+    def read(stored: Tensor) -> _Plan:
+        round, place, error, spent, *leaders = stored.tolist()
+        return _Plan(int(round), int(place), error, spent, tuple(map(int, leaders)))
+
+    def attack(self, own_draws: Callable[[int], np.random.Generator]) -> _Acting:
+        return _Acting(_POLICIES[self.place], self.place, own_draws, self)
+
+
+@dataclass(frozen=True)
+class Planned(Attack):
+    """The attackers simulate the whole training under every attack of a pool and carry out the most harmful one.
+
+    They do so before the first round, with all attacks of ``POOL``, on the server's rule. The most harmful attack is
+    that of the largest error of the models that are evaluated in the last third of the run. The ``leaders`` are the
+    attacks whose error is within ``reach`` of the largest. Where trainings depend on random draws (batches,
+    participation), they are simulated with ``streams`` random streams each, never those of the run, and their harm is
+    the mean. The attackers plan again ``replans`` times, evenly over the run: the leaders are simulated from the model
+    at hand, and another attack takes over if its error is larger by more than ``margin``. If all attacks would help,
+    the attackers train honestly.
+
+    The whole pool is simulated once. Simulations beyond that are left out, the streams first, where the sum would cost
+    more than ``budget`` trainings without attack. The costs are fixed numbers, measured where gradients are stacked
+    (``stack``); elsewhere simulations take up to twice as long.
+
+    The attackers know what ``worst`` knows, and where the other clients' data lie: ``knowledge=own`` leaves them
+    simulations in which honest clients have the attackers' own data. Of the random draws of the run they know only
+    their own. ``attack_policy`` in metrics.csv is the index of the attack in the pool, ``attack_harm`` the simulated
+    error.
+    """
+
+    leaders: Annotated[int, at_least(1)] = 4
+    """the most attacks that are simulated again"""
+    reach: Annotated[float, between(0, 1)] = 0.1
+    """the largest difference of their error from the largest error"""
+    streams: Annotated[int, at_least(1)] = 3
+    """random streams over which their harm is averaged"""
+    replans: Annotated[int, at_least(0)] = 2
+    """later plans"""
+    margin: Annotated[float, between(0, 1)] = 0.03
+    """the additional error for which attackers change their attack"""
+    budget: Annotated[float, at_least(0)] = 60
+    """what all simulations cost at most, in trainings without attack, unless the pool alone costs more"""
+
+    reports = ("policy", "harm")
+
+    def plan(self, view: PlanView) -> object:
+        return view.carry_out(self._next(view).attack(view.own_draws))
+
+    def _next(self, view: PlanView) -> _Plan:
+        if PLAN not in view.memory:
+            return self._first(view)
+        last = _Plan.read(view.memory[PLAN])
+        due = [round(view.rounds * i / (self.replans + 1)) for i in range(1, self.replans + 1)]
+        return self._again(view, last) if any(last.round < number <= view.round for number in due) else last
+
+    def _first(self, view: PlanView) -> _Plan:
+        harms, spent = self._simulated(view, range(len(_POLICIES)), [0]), sum(_PRICES)
+        leaders = self._leading(harms)
+        streams = range(1, 1 + self._affordable(view, leaders, spent, self.streams - 1 if view.varies else 0))
+        if streams and len(leaders) > 1:
+            more = self._simulated(view, leaders, streams)
+            harms = {place: harms[place] + more[place] for place in leaders if place in more} or harms
+            spent += len(streams) * _price(view, leaders)
+        best = _by_harm(harms)[0]
+        return _Plan(view.round, best, _mean(harms[best])[0], spent, leaders)
+
+    def _again(self, view: PlanView, last: _Plan) -> _Plan:
+        contenders = list(dict.fromkeys((last.place, *last.leaders)))
+        streams = range(self._affordable(view, contenders, last.spent, self.streams if view.varies else 1))
+        if not streams or len(contenders) == 1:
+            return replace(last, round=view.round)
+        harms = self._simulated(view, contenders, streams)
+        best = _by_harm(harms)[0]
+        if last.place in harms and not self._beats(_mean(harms[best]), _mean(harms[last.place])):
+            best = last.place
+        spent = last.spent + len(streams) * _price(view, contenders)
+        return _Plan(view.round, best, _mean(harms[best])[0], spent, last.leaders)
+
+    def _affordable(self, view: PlanView, places: Sequence[int], spent: float, wanted: int) -> int:
+        """The random streams, as many as wanted at most, with which the budget still allows to simulate attacks."""
+        return max(0, min(wanted, int((self.budget - spent) / _price(view, places))))
+
+    def _leading(self, harms: Mapping[int, list[Harm]]) -> tuple[int, ...]:
+        """The places of at most ``leaders`` attacks whose error is within ``reach`` of the largest."""
+        first, *others = _by_harm(harms)[: self.leaders]
+        least = _mean(harms[first])[0] - self.reach
+        return first, *(place for place in others if _mean(harms[place])[0] >= least)
+
+    def _beats(self, one: Harm, other: Harm) -> bool:
+        """By the margin of the error; where errors are 0, as in regression, by that of the loss."""
+        return one[0] > other[0] + self.margin or (one[0] == other[0] == 0 and one[1] > (1 + self.margin) * other[1])
+
+    def _simulated(self, view: PlanView, places: Iterable[int], streams: Iterable[int]) -> dict[int, list[Harm]]:
+        """The harms of attacks of the pool by their places, one per random stream; without those that cannot work."""
+        places = list(places)
+        attacks = [_Acting(_POLICIES[place], place, view.own_draws) for place in places]
+        by_stream = [view.simulate(attacks, stream) for stream in streams]
+        return {place: [harm for harm in harms if harm is not None]
+                for place, *harms in zip(places, *by_stream, strict=True) if None not in harms}  # fmt: skip
+
+
+def _price(view: PlanView, places: Iterable[int]) -> float:
+    """What it costs to simulate attacks from the round at hand to the end, in clean trainings."""
+    return (1 - view.round / view.rounds) * sum(_PRICES[place] for place in places)
+
+
+def _by_harm(harms: Mapping[int, list[Harm]]) -> list[int]:
+    """The places by their mean harm, in descending order; the first of equal ones comes first."""
+    return sorted(harms, key=lambda place: _mean(harms[place]), reverse=True)
+
+
+def _mean(harms: Sequence[Harm]) -> Harm:
+    return mean(error for error, _ in harms), mean(loss for _, loss in harms)
+
+
+def _part(memory: Mapping[str, Tensor], slot: str) -> dict[str, Tensor]:
+    return {name.removeprefix(slot): value for name, value in memory.items() if name.startswith(slot)}
+
+
+def _named(slot: str, memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {slot + name: value for name, value in memory.items()}
+
+
+def _with(view: AttackView, **changes: object) -> AttackView:
+    """The view with other attributes, and with what it has computed so far."""
+    other = copy(view)
+    vars(other).update(changes)
+    return other

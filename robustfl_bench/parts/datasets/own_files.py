@@ -1,0 +1,237 @@
+"""Readers of the user's own data files. None executes what a file holds, and each bounds what it takes in memory."""
+
+import csv
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from robustfl_bench.base.errors import DataError, near
+from robustfl_bench.base.file_digest import digest_of, state_of
+from robustfl_bench.parts.datasets.files import RATIO, SLACK
+
+MOST = 1 << 33
+"""Bytes of samples that are read at most."""
+MOST_PIXELS = 1 << 24
+"""Pixels of an image at most."""
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+LABELS = ("label", "class", "target", "y")
+"""Columns of a table that hold labels, the first that exists."""
+PAIRS = (("x_train", "y_train", "x_test", "y_test"), ("train_x", "train_y", "test_x", "test_y"))
+CHANNELS = (1, 3, 4)
+
+
+@dataclass(frozen=True)
+class Own:
+    """Samples ``x`` (N, ...), the numbers ``y`` (N,) of their ``classes``, and which are for testing, None if the files
+    do not say. ``are_pixels``: samples are images with values from 0 to ``top``. ``owners`` (N,): the number of each
+    sample's client among the ``names``; None, and no names, if they are not asked for."""
+
+    x: np.ndarray
+    y: np.ndarray
+    classes: Sequence[object]
+    is_test: np.ndarray | None
+    are_pixels: bool
+    top: float
+    owners: np.ndarray | None
+    names: Sequence[object]
+
+
+def read(path: str, digest: str | None, label: str | None, client: str | None) -> Own:
+    """The data in a file or folder, read once for each of its states. Raises DataError."""
+    place = Path(path).expanduser()
+    state = state_of(place)
+    if not state:
+        raise DataError(f"{path}: there is no such data file or folder of images; set dataset.path")
+    if digest not in (None, found := digest_of(place)):
+        raise DataError(f"{path} has SHA-256 {str(found)[:12]}..., but the run is of {str(digest)[:12]}...; restore it")
+    return _read(place, state, label, client)
+
+
+_PROBLEMS = (ValueError, OverflowError, OSError, EOFError, MemoryError, csv.Error, zipfile.BadZipFile, zlib.error)
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, state: object, label: str | None, client: str | None) -> Own:
+    try:
+        if path.is_file() and path.stat().st_size > MOST:
+            raise ValueError(f"it has more than {MOST} bytes")
+        if path.is_dir():
+            if client is not None:
+                raise ValueError("a folder of images does not say whose they are; leave dataset.client out")
+            return _checked(*_folder(path))
+        if path.suffix.lower() == ".npz":
+            return _checked(*_npz(path, client))
+        if path.suffix.lower() == ".csv":
+            return _checked(*_table(path, label, client))
+        raise ValueError("its name must end in .npz or .csv, or it must be a folder of images")
+    except _PROBLEMS as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path} cannot be used as data: {reason}") from error
+
+
+Read = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
+"""Samples, labels, which are for testing, and the names of their clients."""
+
+
+def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: np.ndarray | None) -> Own:
+    """The data in the layout of the package. Raises ValueError for what cannot be samples and labels."""
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"samples must be numbers, got {x.dtype}")
+    if x.ndim not in (2, 3, 4) or not x.size:
+        raise ValueError(f"samples must be (N, d), or images (N, H, W) or (N, C, H, W), got {x.shape}")
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.shape != (len(x),):
+        raise ValueError(f"{len(x)} samples need as many labels (N,), got {y.shape}")
+    if y.dtype.kind not in "fiubUS":
+        raise ValueError(f"labels must be numbers or words, got {y.dtype}")
+    if y.dtype.kind == "f" and not (y == np.round(y)).all():
+        raise ValueError("labels must be classes: whole numbers or words")
+    if x.ndim == 3:
+        x = x[:, None]
+    elif x.ndim == 4 and x.shape[3] in CHANNELS and x.shape[1] not in CHANNELS:
+        x = x.transpose(0, 3, 1, 2)
+    classes, numbers = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"there must be two classes or more, got {len(classes)}")
+    if is_test is not None and (is_test.all() or not is_test.any()):
+        raise ValueError(f"it has no {'training' if is_test.all() else 'test'} samples")
+    if len(x) < 2:
+        raise ValueError("there must be two samples or more")
+    if clients is not None and (clients.shape != (len(x),) or clients.dtype.kind not in "fiubUS"):
+        raise ValueError(f"clients must be the names or numbers of {len(x)} samples, got {clients.shape}")
+    names, owners = (np.empty(0), None) if clients is None else np.unique(clients, return_inverse=True)
+    unit = x.ndim == 4 and x.dtype.kind == "f" and x.min() >= 0 and x.max() <= 1
+    bytes_ = x.ndim == 4 and x.dtype == np.uint8
+    top = 255.0 if bytes_ else 1.0
+    return Own(x, numbers, classes.tolist(), is_test, unit or bytes_, top, owners, names.tolist())
+
+
+def _npz(path: Path, client: str | None) -> Read:
+    with zipfile.ZipFile(path) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+    if sum(sizes.values()) > min(MOST, max(RATIO * path.stat().st_size, SLACK)):
+        raise ValueError(f"it unpacks to {sum(sizes.values())} bytes: too much for its size, or more than {MOST}")
+    names = [name.removesuffix(".npy") for name in sizes]
+    if client is not None and client not in names:
+        raise ValueError(f"no array {client!r}{near(client, names)}; there are {', '.join(names[:8])}")
+    with np.load(path, allow_pickle=False) as arrays:
+        clients = None if client is None else arrays[client]
+        for pair in PAIRS:
+            if set(pair) <= set(names):
+                train_x, train_y, test_x, test_y = (arrays[name] for name in pair)
+                is_test = np.repeat([False, True], [len(train_x), len(test_x)])
+                if clients is not None and clients.shape == (len(train_x),):  # test samples need none
+                    clients = np.concatenate([clients, np.repeat(clients[:1], len(test_x))])
+                return np.concatenate([train_x, test_x]), np.concatenate([train_y, test_y]), is_test, clients
+        for x, y in (("x", "y"), ("X", "y")):
+            if {x, y} <= set(names):
+                return arrays[x], arrays[y], None, clients
+    raise ValueError(f"it must have arrays x and y, or {', '.join(PAIRS[0])}; it has {', '.join(names[:8])}")
+
+
+def _table(path: Path, label: str | None, client: str | None) -> Read:
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = [row for row in csv.reader(file, strict=True) if row]
+    if not rows:
+        raise ValueError("it is empty")
+    named = _is_header(rows[0], rows[1:], label, client)
+    header = [word.strip() for word in rows.pop(0)] if named else [str(number) for number in range(len(rows[0]))]
+    if "" in header:
+        raise ValueError(f"column {1 + header.index('')} has no name: pandas writes its index so, unless index=False")
+    if odd := next((number for number, row in enumerate(rows, 1 + named) if len(row) != len(header)), None):
+        raise ValueError(f"line {odd} has {len(rows[odd - 1 - named])} values, the first one {len(header)}")
+    for asked in (label, client):
+        if asked is not None and asked not in header:
+            raise ValueError(f"no column {asked!r}{near(asked, header)}; there are {', '.join(header[:8])}")
+    others = [name for name in header if name != client]
+    chosen = label or next((name for name in LABELS if name in others), (others or header)[-1])
+    if chosen == client:
+        raise ValueError(f"the column {client} cannot be the label and the client")
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    split = columns.pop("split", None) if named else None
+    if split is not None and (other := {word.strip() for word in split} - {"train", "test"}):
+        raise ValueError(f"the column split must be train or test, got {min(other)!r}")
+    labels = _classes(columns.pop(chosen, ()))
+    clients = None if client is None else _classes(columns.pop(client, ()))
+    return (
+        np.column_stack([_numbers(name, words) for name, words in columns.items()]),
+        labels,
+        None if split is None else np.array([word.strip() == "test" for word in split]),
+        clients,
+    )
+
+
+def _classes(words: Sequence[str]) -> np.ndarray:
+    """The values of a column of labels or clients: numbers if all are, else words."""
+    stripped = [word.strip() for word in words]
+    return np.array([float(word) for word in stripped] if all(map(_is_number, stripped)) else stripped)
+
+
+def _is_header(first: Sequence[str], others: Sequence[Sequence[str]], label: str | None, client: str | None) -> bool:
+    """Whether the first line of a table names its columns: it has no number, or, where columns are numbered, the name
+    of the label, the client or the split in a column that does not have it again."""
+    names = {*LABELS, "split", label, client}
+    return not any(map(_is_number, first)) or any(
+        word.strip() in names and all(word not in row[place : place + 1] for row in others)
+        for place, word in enumerate(first) if not _is_number(word)
+    )  # fmt: skip
+
+
+def _numbers(name: str, words: Sequence[str]) -> np.ndarray:
+    try:
+        return np.array(words, dtype=np.float64)
+    except ValueError:
+        wrong = next(word for word in words if not _is_number(word))
+        raise ValueError(f"column {name} has {wrong[:20]!r}, which is no number: is it dataset.label, or "
+                         "dataset.client? pandas.get_dummies makes numbers of words") from None  # fmt: skip
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _folder(path: Path) -> Read:
+    """The images in ``CLASS/*``, or in ``train/CLASS/*`` and ``test/CLASS/*``."""
+    has_parts = all((path / part).is_dir() for part in ("train", "test"))
+    found = [(file, file.parent.name, part == "test") for part in (("train", "test") if has_parts else ("",))
+             for file in sorted((path / part).glob("*/*")) if file.suffix.lower() in IMAGES]  # fmt: skip
+    if not found:
+        raise ValueError(f"it has no sub-folders, one for each class, with images ({', '.join(IMAGES)})")
+    x = np.stack(list(_images([file for file, _, _ in found])))
+    return (
+        x,
+        np.array([name for _, name, _ in found]),
+        np.array([is_test for _, _, is_test in found]) if has_parts else None,
+        None,
+    )
+
+
+def _images(files: Sequence[Path]) -> Iterator[np.ndarray]:
+    """The pixels (C, H, W) of each image: one channel if all are grey, else three."""
+    from PIL import Image, UnidentifiedImageError
+
+    size, grey = None, True
+    for file in files:
+        try:
+            with Image.open(file) as image:
+                size, grey = size or image.size, grey and image.mode in ("1", "L")
+                if image.size != size:
+                    raise ValueError(f"{file.name} has {image.size} pixels, others {size}: make them one size")
+        except UnidentifiedImageError:
+            raise ValueError(f"{file.name} is no image") from None
+    width, height = size or (0, 0)
+    if width * height > MOST_PIXELS or len(files) * width * height * (1 if grey else 3) > MOST:
+        raise ValueError(f"{len(files)} images of {width} x {height} pixels are too large")
+    for file in files:
+        with Image.open(file) as image:
+            pixels = np.asarray(image.convert("L" if grey else "RGB"), dtype=np.uint8)
+        yield pixels[None] if grey else pixels.transpose(2, 0, 1)

@@ -1,0 +1,281 @@
+"""The figures of the papers by name, drawn from run folders, from kept runs, or from points that were kept themselves.
+
+A file of points is a CSV with a line for each point that a figure shows (``pictures.curves.COLUMNS``). Its first line
+is a comment with the figure's name and the overrides of its runs, by which it is found; its second one what stands
+above the figure.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.console import printable
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.read.pages import plots
+from robustfl_bench.read.pages.pictures import bars, curves, plane
+from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
+from robustfl_bench.read.pages.pictures.curves import BYZANTINE, COLUMNS, WEIGHT, Curves
+from robustfl_bench.read.runs import commands
+from robustfl_bench.read.runs.archive import KEPT
+from robustfl_bench.read.runs.learning import UNLEARNED, at_chance
+from robustfl_bench.read.runs.matching import Index
+from robustfl_bench.read.runs.records import NoRuns, nothing, text
+from robustfl_bench.read.runs.values import ACCURACIES, Value, describe
+from robustfl_bench.read.runs.wanted import Wanted, wanted
+from robustfl_bench.read.tables.described import PaperFigure
+from robustfl_bench.runner.config import targets
+from robustfl_bench.runner.config.names import readable
+from robustfl_bench.runner.config.options import is_group
+from robustfl_bench.runner.store.writing import write_output
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+PROBED = ("spectrum", "fit", "plane")
+"""The kinds of figures whose numbers no run records; ``robustfl-bench probe`` makes their points."""
+KINDS = ("rounds", "sweep", "heat", "bars", "weights", *PROBED)
+_WEIGHT = Value(WEIGHT, "Weight of a client")
+
+
+@dataclass(frozen=True)
+class Points:
+    """The content of a figure: ``table`` (``curves.COLUMNS``), its heading, lines on what is missing, and the lines
+    whose models have not learned, by panel."""
+
+    table: pd.DataFrame
+    heading: str
+    missing: Sequence[str] = ()
+    unlearned: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def points(
+    figure: PaperFigure,
+    runs: pd.DataFrame,
+    overrides: Sequence[str],
+    kept: Sequence[Path],
+    results_dir: str = "results",
+) -> Points:
+    """The points of a figure with these overrides: from its runs if all exist, else from a ``kept`` file.
+
+    Raises ConfigError for overrides that no run can have, NoRuns if neither exists.
+    """
+    command = making(figure, overrides, results_dir)
+    if figure.draw in PROBED:
+        if (kept_points := _kept(figure, overrides, kept)) is None:
+            raise NoRuns(f"{figure.name} looks inside a round, of which runs keep nothing; this measures it: {command}")
+        return kept_points
+    wanted_runs = list(wanted(figure.preset, *figure.changes, *overrides))
+    figure_runs = _runs_of(figure, runs, wanted_runs)
+    figure_points = _kept(figure, overrides, kept) if len(figure_runs) < len(wanted_runs) else None
+    if figure_points is None:
+        figure_points = _measured(figure, figure_runs, wanted_runs, runs, command)
+    return replace(figure_points, unlearned=_unlearned(figure, wanted_runs, figure_points.table))
+
+
+def _measured(
+    figure: PaperFigure, figure_runs: pd.DataFrame, wanted_runs: Sequence[Wanted], runs: pd.DataFrame, command: str
+) -> Points:
+    """The points of the runs of a figure. Raises NoRuns if none is finished."""
+    lacking = f"missing: {len(wanted_runs) - len(figure_runs)} of {len(wanted_runs)} runs; this makes them: {command}"
+    finished = figure_runs[figure_runs["state"] == "finished"]
+    if not len(finished):
+        raise NoRuns(f"{figure.name} has no finished run; {lacking}")
+    heading = plots.over_seeds(finished, plots.spread(figure.band, figure.draw == "rounds"))
+    if lost := len(figure_runs) - len(finished):
+        heading += f"; not drawn: {lost} diverged or infeasible"
+    return Points(_gathered(figure, finished, runs), heading, [lacking] * (len(figure_runs) < len(wanted_runs)))
+
+
+def making(figure: PaperFigure, overrides: Sequence[str], results_dir: str = "results") -> str:
+    """The command that makes the runs or points of a figure."""
+    if figure.draw in PROBED:
+        return shlex.join(["robustfl-bench", "probe", figure.name, *overrides])
+    return commands.preset(figure.preset, (*figure.changes, *overrides), results_dir)
+
+
+def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
+    """The picture of points."""
+    heading = "; ".join(filter(None, (figure.title, *_beside(figure, shown.heading), _cautions(shown))))
+    x = figure.x if figure.draw in PROBED else _word(figure.x)
+    values = [_described(name, None) for name in dict.fromkeys(shown.table["value"])]
+    labels = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
+    y = {**plots.labels_of(values, figure.draw == "rounds"), **labels}
+    if figure.draw == "plane":
+        return plane.draw(shown.table, x, y[values[0].name], heading, frame)
+    if figure.draw == "heat":
+        side = figure.y if isinstance(figure.y, str) and figure.y else _word(figure.lines)
+        return plots.draw_matrix(shown.table, values[0], side, figure.x, heading, frame)
+    if figure.draw == "bars":
+        return bars.draw(shown.table, y[values[0].name], "", heading, "x" in figure.log, frame=frame)
+    whole = Curves(
+        shown.table,
+        x or "Round",
+        y,
+        heading,
+        key=figure.lines if figure.draw in PROBED else _word(figure.lines),
+        methods=plots.are_methods(figure.lines),
+        clients=figure.draw == "weights",
+        dense=figure.draw in ("rounds", *PROBED) or not figure.x,
+        percent=plots.percents(values),
+        log=figure.log,
+        mark=figure.mark,
+    )
+    return curves.draw(whole, frame)
+
+
+def _beside(figure: PaperFigure, heading: str) -> list[str]:
+    """The parts of a heading that the title of the figure does not say."""
+    return [part for part in heading.split("; ") if part not in figure.title]
+
+
+def write(figure: PaperFigure, overrides: Sequence[str], shown: Points, path: Path) -> None:
+    """Write a file of points. Raises ConfigError when that cannot be done."""
+    table = shown.table[list(COLUMNS)].to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    write_output(path, f"# {shlex.join([figure.name, *overrides])}\n# {printable(shown.heading)}\n{table}")
+
+
+def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
+    """The figure and the overrides of a file of points; None for another file. Raises ConfigError if it is absent."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # it may be compressed
+            first = file.readline()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    words = shlex.split(first.removeprefix("#")) if first.startswith("# ") else []
+    return (words[0], frozenset(words[1:])) if words and "/" in words[0] else None
+
+
+def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path]) -> Points | None:
+    """The points of the first file that shows the figure with these overrides."""
+    import pandas as pd
+
+    for path in files:
+        if shown_by(path) == (figure.name, frozenset(overrides)):
+            heading = path.read_text(encoding="utf-8").splitlines()[1].removeprefix("# ")
+            try:
+                words = {"value": str, "panel": str, "line": str}
+                table = pd.read_csv(path, skiprows=2, dtype=words, keep_default_na=False)[list(COLUMNS)]
+                return Points(table.astype(dict.fromkeys(("mean", "low", "high"), float)), heading)
+            except (ValueError, KeyError) as error:
+                raise ConfigError(f"{path} is damaged: {' '.join(str(error).split())}") from error
+    return None
+
+
+def _runs_of(figure: PaperFigure, runs: pd.DataFrame, wanted_runs: Sequence[Wanted]) -> pd.DataFrame:
+    """The finished runs of the figure, with their labels. A run that answers several requests, as one without attackers
+    does for all attacks, appears several times. How often it was evaluated counts if an override says so.
+    """
+    rounds = figure.draw in ("rounds", "weights") or _WEIGHT.name in figure.values
+    index, places, labels = Index(runs), [], []
+    seeds, states, folders = (list(runs[name].map(text)) for name in ("seed", "state", "folder"))
+    every = list(runs["eval_every"].map(text)) if "eval_every" in runs else [""] * len(runs)
+    for run in wanted_runs:
+        asked = run.words.get("eval_every", "")
+        answers = (place for place in index.at(dict(run.settings)) if seeds[place] == run.seed and states[place] in KEPT
+                   and asked in ("", every[place]) and (not rounds or Path(folders[place]).is_dir()))  # fmt: skip
+        if (place := next(answers, None)) is not None:
+            places.append(place)
+            labels.append(_labels(figure, run.words, runs.iloc[place]))
+    return runs.iloc[places].assign(**{name: [label[name] for label in labels] for name in ("panel", "line", "x")})
+
+
+def _labels(figure: PaperFigure, words: Mapping[str, str], run: Any) -> dict[str, str]:
+    """Where a run is drawn, by the overrides that made it."""
+
+    def values(keys: str) -> Iterator[tuple[str, str]]:
+        for key in filter(None, keys.split(",")):
+            value = words[key] if key in words else text(run.get(key))
+            yield key, value.rpartition("/")[2].strip("[]")
+
+    named = [value if key.startswith("+") or is_group(key) or key == "variant" else f"{_word(key)} {value}"
+             for key, value in values(figure.panels)]  # fmt: skip
+    line, x = (", ".join(value for _, value in values(keys)) for keys in (figure.lines, figure.x))
+    return {"panel": ", ".join(named).replace("_", " "), "line": line, "x": x}
+
+
+def _gathered(figure: PaperFigure, chosen: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The points of the finished runs, for each of the figure's values."""
+    import pandas as pd
+
+    default = "test_accuracy" if figure.draw == "rounds" else "final_accuracy"
+    tables = []
+    for name in figure.values or (default,):
+        described = _described(name, runs)
+        if name == _WEIGHT.name:
+            clients = plots.curves_of_clients(chosen, last=figure.draw == "bars" or bool(figure.x))
+            tables.append(by_client(clients, figure.honest_shares_of) if figure.draw == "bars" else clients)
+        elif figure.draw == "rounds":
+            tables.append(plots.curves_of_rounds(chosen, described, figure.band))
+        else:
+            tables.append(plots.curves_of_values(chosen, described, runs, figure.band))
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+
+
+def _unlearned(figure: PaperFigure, wanted_runs: Sequence[Wanted], table: pd.DataFrame) -> dict[str, list[str]]:
+    """The lines whose models have not learned without attackers, by panel; the points themselves tell, as kept points
+    have no runs."""
+    accuracies = table[table["value"].isin(ACCURACIES)].assign(x=lambda points: points["x"].map(text))
+    lines: dict[str, dict[str, None]] = {}
+    for run in wanted_runs:
+        settings = dict(run.settings)
+        if settings["num_byzantine"] == "0" and (classes := _classes(settings["dataset._target_"])):
+            labels = _labels(figure, run.words, settings)
+            keys = ("panel", "line") if figure.draw == "rounds" else ("panel", "line", "x")
+            own = accuracies[(accuracies[list(keys)] == [labels[key] for key in keys]).all(axis=1)]
+            if len(own) and at_chance(own["mean"].max() / 100, classes):
+                lines.setdefault(labels["panel"], {})[labels["line"]] = None
+    return {panel: list(names) for panel, names in lines.items()}
+
+
+def _cautions(shown: Points) -> str:
+    """The lines whose models have not learned, and their panels unless these are all."""
+    panels: dict[str, list[str]] = {}
+    for panel, lines in shown.unlearned.items():
+        panels.setdefault(", ".join(lines), []).append(panel)
+    every = shown.table["panel"].nunique()
+    words = [readable(lines) + f" ({readable(' and '.join(names))})" * (len(names) < every)
+             for lines, names in panels.items()]  # fmt: skip
+    return f"{UNLEARNED}: {'; '.join(words)}" if words else ""
+
+
+@cache
+def _classes(dataset: str) -> int | None:
+    """The number of classes of a data set, by its class; None if its options decide."""
+    try:
+        classes = targets.build({"_target_": dataset}).num_classes
+    except (ConfigError, AttributeError):
+        return None
+    return classes if isinstance(classes, int) and classes > 1 else None
+
+
+def by_client(clients: pd.DataFrame, method: str) -> pd.DataFrame:
+    """Clients along the axis and a line for each method; one more for the honest clients of one ``method``."""
+    import pandas as pd
+
+    points = clients.assign(x=clients["line"], line=clients["method"])
+    honest = points[(points["line"] == method) & ~points["x"].str.startswith(BYZANTINE)]
+    share = honest[["mean", "low", "high"]] / honest["mean"].sum()
+    return pd.concat([points, honest.assign(line=f"{method}, honest clients alone", **share)], ignore_index=True)
+
+
+def _described(name: str, runs: pd.DataFrame | None) -> Value:
+    """The described value of a figure; without runs, an unknown name describes itself."""
+    if name == _WEIGHT.name:
+        return _WEIGHT
+    try:
+        return describe(name, nothing() if runs is None else runs)
+    except ConfigError:
+        if runs is None:
+            return Value(name, name)
+        raise
+
+
+def _word(key: str) -> str:
+    """A setting in a label."""
+    return key.lstrip("+").rpartition(".")[2] or key

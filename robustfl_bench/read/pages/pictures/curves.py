@@ -1,0 +1,188 @@
+"""Lines in panels: a mean with its spread against a round or a setting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame, finish, for_print, grid, panels, whole_ticks
+from robustfl_bench.read.pages.pictures.styles import GREY, RED, Style, is_number, series, styles
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = ("value", "panel", "line", "x", "mean", "low", "high")
+_MANY = 6  # lines: with more, their bands are drawn fainter
+_FEW = 20  # Byzantine clients: more are drawn as a band, too
+_BAND = 25  # percentage points: an axis shows points in a narrower band alone
+_TICKS = 6  # on a logarithmic axis, that are named one by one
+WEIGHT = "weight"
+"""The value whose lines are clients."""
+BYZANTINE = "byzantine_"
+"""Begins the name of a Byzantine client, where the lines are clients."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The content of a picture of lines.
+
+    ``points`` has the columns COLUMNS, in the order in which panels and lines are drawn; ``x`` is a number or a word.
+    ``y`` names each value of the column ``value`` with its unit; those in ``percent`` go from 0 to 100. The lines are
+    methods (``methods``), values of a setting, or clients (``clients``). ``key`` is what they are values of. With
+    ``dense`` the spread is a band, else whiskers. ``log`` names the axes that are logarithmic. At ``mark`` there is
+    a vertical line.
+    """
+
+    points: pd.DataFrame
+    x: str
+    y: Mapping[str, str]
+    heading: str = ""
+    key: str = ""
+    methods: bool = False
+    clients: bool = False
+    dense: bool = False
+    percent: frozenset[str] = frozenset()
+    log: str = ""
+    mark: float | None = None
+
+
+@for_print
+def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
+    """One panel for each value and panel of the points, with one legend."""
+    points = curves.points
+    values, names = (list(dict.fromkeys(points[column])) for column in ("value", "panel"))
+    rows = len(names) > 1 and len(values) > 1  # a row of panels for each value
+    share: bool | Literal["row"] = "row" if rows else len(values) == 1
+    figure, axes = panels(len(values) * len(names), frame, across=len(names) if rows else 0, share_y=share)
+    lines = list(dict.fromkeys(points["line"][(points["value"] != WEIGHT) | (not curves.clients)]))
+    drawn = styles(lines) if curves.methods else series(lines)
+    places = places_on_axis(list(dict.fromkeys(points["x"])))
+    for axis, (value, panel) in zip(axes, ((v, p) for v in values for p in names), strict=True):
+        of_panel = points[(points["value"] == value) & (points["panel"] == panel)]
+        if curves.clients and value == WEIGHT:
+            _draw_clients(axis, of_panel, places)
+        else:
+            _draw_lines(axis, of_panel, places, curves, drawn)
+        if curves.mark is not None:
+            axis.axvline(curves.mark, color="#999999", linewidth=0.7, linestyle=":")
+        _scales(axis, curves, frame, value, places)
+        grid(axis, frame.name(panel))
+        if len(values) > 1 and panel == names[0]:
+            axis.set_ylabel(curves.y[value])
+    handles: dict[str, Any] = {}
+    for axis in axes:
+        drawn_lines, labels = axis.get_legend_handles_labels()
+        handles |= dict(zip(labels, drawn_lines, strict=True))
+    ordered = {line: handles[line] for line in (*lines, *handles) if line and line in handles}
+    y = curves.y[values[0]] if len(values) == 1 else ""
+    return finish(figure, axes, frame, curves.heading, curves.x, y, ordered, curves.key)
+
+
+def draw_on(axis: Axes, curves: Curves) -> None:
+    """Draw the lines of one value on an axis of the caller, with labels and a legend, in the caller's fonts."""
+    points = curves.points
+    (value,) = dict.fromkeys(points["value"])
+    lines = list(dict.fromkeys(points["line"]))
+    places = places_on_axis(list(dict.fromkeys(points["x"])))
+    _draw_lines(axis, points, places, curves, styles(lines) if curves.methods else series(lines))
+    _scales(axis, curves, PLAIN, value, places)
+    axis.set_xlabel(PLAIN.axis("x", curves.x))
+    axis.set_ylabel(curves.y[value])
+    handles, names = axis.get_legend_handles_labels()
+    axis.legend(handles, map(PLAIN.name, names), title=PLAIN.axis("key", curves.key) or None)
+
+
+def places_on_axis(ticks: Sequence[Any]) -> dict[Any, float]:
+    """The position of each value on the axis: to scale if all are finite numbers, else one step each."""
+    to_scale = all(not isinstance(tick, str) and math.isfinite(tick) for tick in ticks)
+    ordered = sorted(ticks, key=lambda tick: (float(tick) if is_number(str(tick)) else math.inf, str(tick)))
+    return {tick: float(tick) if to_scale else float(number) for number, tick in enumerate(ordered)}
+
+
+def _scales(axis: Axes, curves: Curves, frame: Frame, value: str, places: Mapping[Any, float]) -> None:
+    ticks = list(places)
+    if any(isinstance(tick, str) for tick in ticks):
+        axis.set_xticks(list(places.values()), [frame.name(str(tick)) for tick in ticks])
+        if sum(len(str(tick)) for tick in ticks) > 24:
+            axis.tick_params(axis="x", labelrotation=30)
+    elif "x" in curves.log:
+        axis.set_xscale("log")
+        if len(ticks) <= _TICKS:
+            axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.xaxis.set_minor_formatter("")
+    elif all(float(tick).is_integer() for tick in ticks):
+        whole_ticks(axis.xaxis, ticks)
+    if value in curves.percent:
+        axis.set_ylim(*_percents(curves.points[curves.points["value"] == value]))
+    elif "y" in curves.log:
+        axis.set_yscale("log")
+    if curves.clients and value == WEIGHT:
+        axis.set_ylim(bottom=0)
+    if curves.y[value].endswith("[clients]"):
+        whole_ticks(axis.yaxis)
+    if frame.ylim:
+        axis.set_ylim(*frame.ylim)
+
+
+def _percents(points: pd.DataFrame) -> tuple[float, float]:
+    """The limits of an axis of percent: 0 and 100, or if all points are within a narrow band, those of the band."""
+    low, high = points["low"].min(), points["high"].max()
+    if not high - low <= _BAND:
+        return 0, 100
+    aside = max(1.0, 0.1 * (high - low))
+    return max(0.0, low - aside), min(100.0, high + aside)
+
+
+def _draw_lines(
+    axis: Axes, rows: pd.DataFrame, places: Mapping[Any, float], curves: Curves, drawn: Mapping[str, Style]
+) -> None:
+    for number, (line, of_line) in enumerate(rows.groupby("line", sort=False)):
+        _draw_line(axis, str(line), of_line, places, curves, drawn[str(line)], number, len(drawn))
+
+
+def _draw_line(
+    axis: Axes, name: str, rows: pd.DataFrame, places: Mapping[Any, float], curves: Curves, style: Style, number: int,
+    many: int,
+) -> None:  # fmt: skip
+    colour, marker, dash = style
+    x = [places[at] for at in rows["x"]]
+    if curves.dense:
+        every = max(1, len(x) // 6)
+        axis.plot(
+            x, rows["mean"], color=colour, marker=marker, linestyle=dash, label=name,
+            markevery=(number % every, every),  # shifted, so that lines that agree still show all markers
+        )  # fmt: skip
+        if (rows["high"] > rows["low"]).any():
+            axis.fill_between(x, rows["low"], rows["high"], color=colour, alpha=0.18 if many <= _MANY else 0.08, lw=0)
+    else:
+        spread = (rows["high"] > rows["low"]).any()
+        whiskers = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]] if spread else None
+        axis.errorbar(x, rows["mean"], whiskers, color=colour, marker=marker, linestyle=dash, label=name)
+
+
+def _draw_clients(axis: Axes, rows: pd.DataFrame, places: Mapping[Any, float]) -> None:
+    """The weights of the honest clients as bands between quantiles; those of the Byzantine ones as lines, while few."""
+    table = rows.pivot_table(index="x", columns="line", values="mean", sort=False)
+    byzantine = [name for name in table if str(name).startswith(BYZANTINE)]
+    x = [places[at] for at in table.index]
+    axis.axhline(1 / len(table.columns), color="#999999", linewidth=0.7, linestyle=":", label="equal weights")
+    _band(axis, x, table.drop(columns=byzantine), GREY, "honest")
+    if len(byzantine) > _FEW:
+        _band(axis, x, table[byzantine], RED, "attackers")
+    else:
+        for number, name in enumerate(byzantine):
+            every = max(1, len(x) // 6)
+            axis.plot(x, table[name], color=RED, linestyle="--", linewidth=0.9, label="attacker",
+                      marker="osD^v"[number % 5], markersize=2.5, markevery=(number % every, every))  # fmt: skip
+
+
+def _band(axis: Axes, x: Sequence[float], table: pd.DataFrame, colour: str, who: str) -> None:
+    """Median, half and all of the clients."""
+    low, first, middle, third, high = (table.quantile(share, axis=1) for share in (0, 0.25, 0.5, 0.75, 1))
+    axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, label=f"{who}: all")
+    axis.fill_between(x, first, third, color=colour, alpha=0.4, linewidth=0, label=f"{who}: middle half")
+    axis.plot(x, middle, color=colour, linewidth=1.3, label=f"{who}: median")

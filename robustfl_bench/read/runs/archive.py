@@ -1,0 +1,307 @@
+"""Finished runs in one small CSV, to be kept where run folders are not: every table can be made from it again."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import math
+import warnings
+import zlib
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from robustfl_bench.base.errors import ConfigError, DataError, writable
+from robustfl_bench.read.runs.records import (
+    MEASURED,
+    Damaged,
+    NoRuns,
+    arrange,
+    last_metrics,
+    load,
+    mapped_once,
+    nothing,
+    settings,
+    written,
+)
+from robustfl_bench.read.runs.spreadsheets import guarded, unguarded
+from robustfl_bench.runner.store.kept import FOLDER, SEAL, files, is_of_arena, seal_of
+from robustfl_bench.runner.store.shared import folder_of_user
+from robustfl_bench.runner.store.writing import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST = 1 << 30
+"""The most bytes that a file of runs is read up to, unpacked: a small compressed file can hold any number."""
+
+KEPT = (*MEASURED, "infeasible")  # what is a result
+_NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
+_SHARES = ("final_accuracy", "best_accuracy", "last_accuracy")
+_WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
+_FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
+          "processor", "versions")  # fmt: skip
+_TUNED = ("validation_accuracy", "last_validation_accuracy", "tuned_accuracy")
+"""Facts of runs with validation; files without such runs, and those of older versions, lack some."""
+_MADE_OF = ("code", "data")  # facts that files of older versions lack
+_ROUNDED = ("rounded",)  # facts of runs with products in other types than float32; files without such runs lack them
+_LAST = "last."  # begins the columns that hold the last line of metrics.csv
+_ELSEWHERE = (
+    "round",
+    "lr",
+    "test_accuracy",
+    "test_loss",
+    "recall_",
+    "validation_accuracy",
+)  # the columns that the facts already hold
+
+
+def write(runs: pd.DataFrame, path: str) -> int:
+    """Write the finished, the diverged and the infeasible runs of ``records.load``, one line each; their number.
+
+    Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
+    last evaluated round, then every setting. Lines are ordered by run, so that version control shows new runs as added
+    lines. A name in .csv.gz makes a compressed file, a tenth of the size. Raises NoRuns, or ConfigError for a file that
+    cannot be written or that holds runs which would be lost.
+    """
+    import pandas as pd
+
+    kept = runs[runs["state"].isin(KEPT)].sort_values(["run", "run_id"])
+    if not len(kept):
+        raise NoRuns("none of these runs is finished")
+    _refuse_loss(path, set(kept["run_id"]))
+    names = [name for name in settings(kept) if kept[name].notna().any()]
+    told = (*_FACTS, *(name for name in (*_MADE_OF, *_ROUNDED, *_TUNED) if kept[name].notna().any()))
+    facts = {name: kept[name].map(_fact) for name in told}
+    lasts = [_last(run) for run in kept.to_dict("records")]
+    columns = dict.fromkeys(name for last in lasts for name in last)
+    others = {
+        f"{_LAST}{name}": [_fact(last[name]) or "nan" if name in last else "" for last in lasts] for name in columns
+    }
+    table = facts | others | {guarded(name): kept[name].map(lambda value: guarded(written(value))) for name in names}
+    lines = pd.DataFrame(table)
+    lines[SEAL] = [seal_of(values) for values in lines.itertuples(index=False, name=None)]
+    content = lines.to_csv(index=False, lineterminator="\n").encode()
+    with writable(path):
+        write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
+    return len(kept)
+
+
+def holds_runs(path: str) -> bool:
+    """Whether there is a file, not compressed, with the columns of those that ``write`` makes."""
+    try:
+        with open(path, newline="", encoding="utf-8", errors="replace") as file:
+            return set(_FACTS) <= set(next(csv.reader(file), ()))
+    except (OSError, csv.Error):
+        return False
+
+
+def put(runs: pd.DataFrame, path: str) -> None:
+    """Write runs of ``records.load`` into a file that ``write`` made, each in place of its earlier line.
+
+    Processes of one machine take turns, so that none restores the lines that another has replaced. Raises NoRuns,
+    DataError and ConfigError as ``read`` and ``write`` do.
+    """
+    name = hashlib.sha256(str(Path(path).resolve()).encode()).hexdigest()
+    with FileLock(folder_of_user("archives") / name):
+        write(join([runs, read(path)]), path)
+
+
+def read(path: str) -> pd.DataFrame:
+    """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders.
+
+    A repeated line counts once. Raises NoRuns where there is no file, and DataError for one that
+    cannot be read or has different lines of one run.
+    """
+    try:
+        return _typed(_columns(path))
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: {error}") from error
+
+
+def _columns(path: str) -> dict[str, list[Any]]:
+    """The columns of a file as text, ``folder``, and the other numbers of the last round as ``last``."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(io.BytesIO(_content(path)), dtype=object, keep_default_na=False)
+    except FileNotFoundError as error:
+        raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
+    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
+        raise DataError(f"{path} is no table: it was not made by robustfl-results export --summary") from error
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    if absent := [name for name in _FACTS if name not in table]:
+        raise DataError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
+    if SEAL in table:
+        seals = table.pop(SEAL)
+        sealed = list(map(seal_of, zip(*(values.tolist() for _, values in table.items()), strict=True)))
+        if len(edited := table.loc[seals != sealed, "run"]):
+            raise DataError(f"{path}: the line of {edited.iloc[0]} is not what was written: it does not fit its seal")
+    else:
+        warnings.warn(f"{path} has no seals, so nobody can tell whether its numbers were changed", stacklevel=2)
+    if table["run_id"].duplicated().any():
+        table = table.drop_duplicates(ignore_index=True)
+    if len(twice := table.loc[table["run_id"].duplicated(), "run"]):
+        raise DataError(f"{path} has two lines of {twice.iloc[0]} that differ; remove one of them")
+    columns = {str(name): values.tolist() for name, values in table.items()}
+    lasts = [name for name in columns if name.startswith(_LAST)]
+    rows = zip(*map(columns.pop, lasts), strict=True) if lasts else iter([()] * len(table))
+    metrics = [name.removeprefix(_LAST) for name in lasts]
+    last = [{name: float(value) for name, value in zip(metrics, row, strict=True) if value} for row in rows]
+    return columns | {"folder": [f"{path}/{run_id}" for run_id in columns["run_id"]], "last": last}
+
+
+def _content(path: str) -> bytes:
+    """The bytes of a file, unpacked; raises ValueError, without its name, for more than LARGEST."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        content: bytes = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"it holds more than {LARGEST >> 20} MiB, more than any file of runs")
+    return content
+
+
+def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """The columns of ``_columns`` in their types. Raises ValueError for a number that is none or out of range."""
+    import pandas as pd
+
+    numbers = [name for name in (*_NUMBERS, *_TUNED) if name in columns]
+    words = [name for name in (*_WORDS, *_MADE_OF, *_ROUNDED) if name in columns]
+    facts: dict[str, Any] = {name: _column(columns[name], _number) for name in numbers}
+    facts |= {name: _column(columns[name], lambda value: unguarded(value) or None) for name in words}
+    facts["error"] = _column(columns["error"], unguarded)
+    facts["recall"] = [[float(part) for part in value.split()] or None for value in columns["recall"]]
+    facts |= {name: columns[name] for name in ("folder", "last")}
+    others = (name for name in columns if name not in facts)
+    values = {unguarded(name): _column(columns[name], _parsed) for name in others}
+    for name in _SHARES:
+        if wrong := [place for place, share in enumerate(facts[name]) if share < 0 or share > 1]:
+            raise ValueError(f"{name} of {columns['run'][wrong[0]]} must be in 0..1, got {facts[name][wrong[0]]:g}")
+    return arrange(pd.DataFrame(facts | values))
+
+
+def _column(texts: Sequence[str], of: Callable[[str], object]) -> Any:
+    """``of`` applied to every text, an array of the type that suits all."""
+    import pandas as pd
+
+    results, places = mapped_once(texts, of)
+    return pd.Series(results).array.take(places)
+
+
+@cache
+def kept_points() -> tuple[Path, ...]:
+    """The files of points of figures that come with the package."""
+    return tuple(path for path in sorted(FOLDER.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
+
+
+def kept(arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
+    """The kept runs that come with the package: those of papers, or those of the arena, where those in ``folders`` of
+    these names are enough, if there are any."""
+    found = [path for path in files() if is_of_arena(path) == arena]
+    own = [path for path in found if path.parent.name in folders]
+    return join([nothing(), _read_all([str(path) for path in own or found])])
+
+
+def _read_all(paths: Sequence[str]) -> pd.DataFrame:
+    """The runs of several files as one table, typed once; the first file with a run counts."""
+    columns: dict[str, list[Any]] = {}
+    count = 0
+    for path in paths:
+        new = _columns(path)
+        columns |= {name: [""] * count for name in new if name not in columns}
+        for name, values in columns.items():
+            values += new.get(name, [""] * len(new["run_id"]))
+        count = len(columns["run_id"])
+    try:
+        return _typed(columns).drop_duplicates("run_id", ignore_index=True)
+    except ValueError:
+        for path in paths:
+            read(path)  # names the damaged file
+        raise
+
+
+def with_kept(results_dir: str, arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
+    """The runs of a folder, if there is one, and those of ``kept``.
+
+    Of a run, a finished folder comes before a kept result, which comes before an unfinished folder.
+    """
+    try:
+        runs = load(results_dir)
+    except NoRuns:
+        runs = nothing()
+    ended = runs["state"].isin(KEPT)
+    return join([runs[ended], kept(arena, folders), runs[~ended]])
+
+
+def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Runs from several tables as one; the first table with a run counts."""
+    import pandas as pd
+
+    seen: set[str] = set()
+    new = []
+    for table in tables:
+        here = set(table["run_id"])
+        new.append(table[~table["run_id"].isin(seen & here)])
+        seen |= here
+    return arrange(pd.concat(new, ignore_index=True)).copy()  # one block: pandas warns about a hundred
+
+
+def _refuse_loss(path: str, run_ids: set[str]) -> None:
+    """Raise ConfigError if writing would drop runs of the file, which is often their only copy."""
+    if not Path(path).exists():
+        return
+    lost = [run for run, run_id in zip(*(read(path)[name] for name in ("run", "run_id")), strict=True)
+            if run_id not in run_ids]  # fmt: skip
+    if lost:
+        plural = "s" if len(lost) > 1 else ""
+        raise ConfigError(
+            f"{path} holds {len(lost)} run{plural} that would be lost ({lost[0]}{' ...' if plural else ''}); "
+            f"add --from {path} to keep them, or remove the file"
+        )
+
+
+def _last(run: Mapping[Hashable, Any]) -> dict[str, float]:
+    """The numbers in ``metrics.csv`` for the last evaluated round that the facts lack."""
+    if isinstance(run["last"], dict):
+        return run["last"]
+    if run["state"] != "finished":
+        return {}
+    try:
+        last = last_metrics(run["folder"])
+    except Damaged as error:
+        warnings.warn(f"{run['run']} is kept without its other numbers: {error}", stacklevel=2)
+        return {}
+    return {name: value for name, value in last.items() if not name.startswith(_ELSEWHERE)}
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(repr(float(part)) for part in value)
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return guarded(str(value))
+
+
+def _number(value: str) -> float:
+    return float(value) if value else math.nan
+
+
+def _parsed(value: str) -> Any:
+    """A setting as YAML would have given it: absent, a number as ``written`` writes it, or words."""
+    if not value:
+        return math.nan
+    for kind in (int, float):
+        try:
+            number = kind(value)
+        except ValueError:
+            continue
+        if written(number) == value:
+            return number
+    return unguarded(value)

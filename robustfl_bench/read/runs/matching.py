@@ -1,0 +1,143 @@
+"""Which runs belong to a cell of a table: those with the whole config of the cell, but for the seed.
+
+An option is compared by its content, not by its name, so that an alias is the same run. The frequency of evaluation is
+ignored, as it changes no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.trees import flatten
+from robustfl_bench.read.runs.records import leaf, mapped_once, settings, text
+from robustfl_bench.read.runs.where import group_names, is_seed
+from robustfl_bench.runner.config.identity import UNHASHED
+from robustfl_bench.runner.store.lines import Config as Config
+from robustfl_bench.runner.store.lines import canonical, present, target_of, unless_default
+from robustfl_bench.runner.store.lines import default_of as default_of
+from robustfl_bench.runner.store.lines import whole as whole
+from robustfl_bench.runner.store.lines import whole_of_line as whole_of_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    _Column = tuple[list[str], np.ndarray]
+    """A setting of many runs: its distinct texts, and the place among them of every run's."""
+
+
+Content = frozenset[tuple[str, str]]
+"""Some of these, key and text."""
+
+_KIND = ("dataset", "attack", "aggregator")
+
+
+def config(identity: Mapping[str, Any]) -> Config:
+    """The settings of a resolved identity."""
+    return {key: canonical(text(leaf(value))) for key, value in flatten(identity) if _counts(key)}
+
+
+def configs(runs: pd.DataFrame) -> list[Config]:
+    """The settings of each of the runs, without defaults."""
+    columns = _columns(runs)
+    rows = zip(*(map(texts.__getitem__, places.tolist()) for texts, places in columns.values()), strict=True)
+    return [dict(present(columns, row)) for row in (rows if columns else [()] * len(runs))]
+
+
+def contents(runs: pd.DataFrame, groups: Sequence[str]) -> list[tuple[Content, ...]]:
+    """The settings of each run as in ``configs``, split into those of each group and the others. Runs with equal parts
+    share the object."""
+    parts: dict[str, dict[str, _Column]] = {group: {} for group in (*groups, "")}
+    for name, column in _columns(runs).items():
+        parts[_group(name, groups)][name] = column
+    return list(zip(*(_contents(columns, len(runs)) for columns in parts.values()), strict=True))
+
+
+def _contents(columns: Mapping[str, _Column], count: int) -> list[Content]:
+    """The settings in these columns of each of ``count`` runs."""
+    import numpy as np
+    import pandas as pd
+
+    rows = np.zeros(count, dtype=np.int64)  # the number of a run's row among the distinct ones
+    for texts, places in columns.values():
+        if len(texts) > 1:
+            rows, _ = pd.factorize(rows * len(texts) + places)
+    _, firsts = np.unique(rows, return_index=True)
+    content_of = [frozenset(present(columns, [texts[places[first]] for texts, places in columns.values()]))
+                  for first in firsts.tolist()]  # fmt: skip
+    return [content_of[row] for row in rows.tolist()]
+
+
+def content(config: Config, groups: Sequence[str]) -> tuple[Content, ...]:
+    """The same of one run."""
+    return tuple(frozenset((name, value) for name, value in config.items() if _group(name, groups) == group)
+                 for group in (*groups, ""))  # fmt: skip
+
+
+def _columns(runs: pd.DataFrame) -> dict[str, _Column]:
+    """The settings that count by name; defaults are absent, as in an identity."""
+    groups = group_names(runs)
+    names = [name for name in settings(runs) if name not in groups and _counts(name)]
+    columns = {name: mapped_once(runs[name], lambda value: canonical(text(value))) for name in names}
+    return {name: _without_defaults(name, columns) for name in names}
+
+
+def _without_defaults(name: str, columns: Mapping[str, _Column]) -> _Column:
+    """A setting, absent where its part has the default of its class, with each distinct text once."""
+    import numpy as np
+    import pandas as pd
+
+    texts, places = columns[name]
+    targets, target_places = columns.get(target_of(name), ([None], np.zeros_like(places)))
+    places, pairs = pd.factorize(places * len(targets) + target_places)
+    shown = [unless_default(name, texts[pair // len(targets)], targets[pair % len(targets)]) for pair in pairs]
+    distinct = {value: place for place, value in enumerate(dict.fromkeys(shown))}
+    return list(distinct), np.array([distinct[value] for value in shown], dtype=np.int64)[places]
+
+
+def _group(name: str, groups: Sequence[str]) -> str:
+    first = name.partition(".")[0]
+    return first if first in groups else ""
+
+
+class Index:
+    """Runs by their settings, to look up those of a cell."""
+
+    def __init__(self, runs: pd.DataFrame) -> None:
+        self.configs = configs(runs)
+        self._places: dict[Content, list[int]] = {}
+        for place, held in enumerate(self.configs):
+            self._places.setdefault(frozenset(held.items()), []).append(place)
+
+    def at(self, wanted: Config) -> list[int]:
+        """The places of the runs that have exactly these settings."""
+        return self._places.get(frozenset(wanted.items()), [])
+
+    def alike(self, wanted: Sequence[Config]) -> Iterable[tuple[int, list[str]]]:
+        """The runs that have the data set, attack and rule of a cell but belong to none, each with its differences from
+        the nearest cell."""
+        by_kind: dict[tuple[str | None, ...], list[tuple[Content, Config]]] = {}
+        for cell_config in wanted:
+            by_kind.setdefault(_kind(cell_config), []).append((frozenset(cell_config.items()), cell_config))
+        for held, places in self._places.items():
+            config = self.configs[places[0]]
+            if others := by_kind.get(_kind(config)):
+                _, nearest = min(others, key=lambda other: len(dict(held ^ other[0])))
+                if unlike := differences(config, nearest):
+                    yield from ((place, unlike) for place in places)
+
+
+def differences(held: Config, wanted: Config) -> list[str]:
+    """The settings that keep a run from belonging to a cell, ``key=value`` as the run has them."""
+    names = [name for name in wanted if held.get(name) != wanted[name]]
+    names += [name for name in held if name not in wanted]
+    return [f"{name}={held.get(name, 'absent')}" for name in names]
+
+
+def _counts(key: str) -> bool:
+    return not is_seed(key) and key not in (*UNHASHED, "eval_every")
+
+
+def _kind(held: Config) -> tuple[str | None, ...]:
+    return tuple(held.get(f"{group}._target_") for group in _KIND)

@@ -1,0 +1,229 @@
+"""The numbers that a table can show of a run: name, unit, and how each is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.read.runs import suspicion
+from robustfl_bench.read.runs.records import Damaged, last_metrics, text
+from robustfl_bench.read.runs.where import check_name
+from robustfl_bench.runner.store.folders import LAST
+from robustfl_bench.train.metrics import METRICS
+from robustfl_bench.train.metrics.base import Metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LAST = "last evaluated round"
+_BOUNDS = {"%": (0.0, 100.0), "points": (0.0, 100.0), "fraction": (0.0, 1.0)}
+"""The least and the largest number by unit."""
+_LAST_K = f"mean of the last {LAST} evaluated rounds"
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number per run. ``better`` is 1 when higher is better, -1 when lower is, 0 when neither.
+
+    The stored number times ``factor`` is in ``unit``, printed with ``digits`` decimals. An ``exact`` value follows from
+    the settings and is the same for all seeds.
+    """
+
+    name: str
+    title: str
+    unit: str = ""
+    factor: float = 1
+    digits: int = 3
+    better: int = 0
+    exact: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The unit in brackets, or nothing."""
+        return f"[{self.unit}]" if self.unit else ""
+
+    @property
+    def worst(self) -> float:
+        """The worst number that a run can have, which counts as that of a model that diverged: an accuracy of 0, an
+        error of 1; infinite where there is no bound."""
+        low, high = _BOUNDS.get(self.unit, (-math.inf, math.inf))
+        return high if self.better < 0 else low
+
+    def accuracy(self, number: float) -> float:
+        """The accuracy, a fraction, that a number of an accuracy or of an error is; nan for other values."""
+        if self.name in _ERRORS:
+            return 1 - number
+        return number / self.factor if self.name in ACCURACIES else math.nan
+
+    @property
+    def of_a_round(self) -> str:
+        """What it is of any round, with its unit."""
+        return " ".join(filter(None, (self.title.partition(", last ")[0], self.heading)))
+
+
+_FROM_SUMMARY = {
+    value.name: value
+    for value in (
+        Value("final_accuracy", "Test accuracy, last round", "%", 100, 1, better=1),
+        Value("best_accuracy", "Test accuracy, best evaluated round (chosen on the test set)", "%", 100, 1, better=1),
+        Value("last_accuracy", f"Test accuracy, {_LAST_K}", "%", 100, 1, better=1),
+        Value("tuned_accuracy", "Test accuracy, round of the best validation accuracy", "%", 100, 1, better=1),
+        Value("validation_accuracy", "Validation accuracy, best evaluated round", "%", 100, 1, better=1),
+        Value("test_loss", "Test loss, last round", better=-1),
+        Value("seconds", "Run time", "s", digits=1),
+    )
+}
+_BY_VALIDATION = ("tuned_accuracy", "validation_accuracy")
+_ERRORS = {  # and the accuracy that each is one minus
+    "test_error": (Value("test_error", "Test error, last round", "fraction", better=-1), "final_accuracy"),
+    "last_error": (Value("last_error", f"Test error, {_LAST_K}", "fraction", better=-1), "last_accuracy"),
+}
+_AREA = Value("roc_auc", "Area under the ROC curve of the weights, all rounds", better=1)
+_MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
+
+
+def _of_metric(metric: Metric, member: str = "") -> Value:
+    """The value of a metric's column, or of a member of its family, in the last evaluated round."""
+    heading = metric.heading.format(member)
+    title = heading if metric.exact else f"{heading}, {_LAST}"
+    name = metric.name.format(member)
+    return Value(name, title, metric.unit, metric.factor, metric.digits, metric.better, metric.exact)
+
+
+_FROM_METRICS = {metric.name: _of_metric(metric) for metric in METRICS if metric.family is None}
+ACCURACIES = ("test_accuracy", "final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy")
+"""The values that are accuracies on the test set, in percent."""
+
+KNOWN = tuple(dict.fromkeys((*_FROM_SUMMARY, *_ERRORS, _MRD.name, _AREA.name, *_FROM_METRICS)))
+_MEANS = {"last_accuracy", "last_error"}
+OF_ROUNDS = {"best_accuracy", *_MEANS}
+"""The values that depend on the frequency of evaluation."""
+_FAMILIES = (("final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy"), ("test_error", "last_error"))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run's number in the value's unit (nan is a result: the model diverged), or why there is none.
+
+    ``reference`` is the id of a missing run that the number needs.
+    """
+
+    number: float = math.nan
+    reason: str = ""
+    reference: str = ""
+
+
+def describe(name: str, runs: pd.DataFrame) -> Value:
+    """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises ConfigError."""
+    if name not in KNOWN:
+        check_name(name, [*KNOWN, *_metrics_columns(runs)], "value")
+    return of_column(name)
+
+
+def of_column(name: str) -> Value:
+    """The value of this name: a known one, or a column of a ``metrics.csv``."""
+    errors = {error: value for error, (value, _) in _ERRORS.items()}
+    for known in (_FROM_SUMMARY, errors, {_MRD.name: _MRD, _AREA.name: _AREA}, _FROM_METRICS):
+        if name in known:
+            return known[name]
+    families = (_of_metric(metric, member.group(1)) for metric in METRICS
+                if metric.family is not None and (member := metric.family.fullmatch(name)))  # fmt: skip
+    return next(families, Value(name, f"{name}, {_LAST}"))
+
+
+def of_other_rounds(shown: Mapping[str, str], name: str) -> dict[str, str]:
+    """The values ``shown`` for each metric of a table, with ``name`` in place of the same value of other rounds.
+
+    Raises ConfigError where none of them is the same value.
+    """
+    family = next((names for names in _FAMILIES if name in names), ())
+    changed = {metric: name for metric, value in shown.items() if value in family}
+    if not changed:
+        takes = [alternative for names in _FAMILIES if set(names) & set(shown.values()) for alternative in names]
+        raise ConfigError(f"the table shows {', '.join(dict.fromkeys(shown.values()))}; "
+                          f"--value takes {', '.join(takes) or 'nothing'} instead, got {name!r}")  # fmt: skip
+    return {**shown, **changed}
+
+
+def evaluated(names: Iterable[str], runs: pd.DataFrame) -> list[str]:
+    """How often the ``runs`` were evaluated, where a mean over evaluated rounds is among the values."""
+    if not _MEANS & set(names) or not len(runs):
+        return []
+    pairs = dict.fromkeys(zip(runs["eval_every"].map(text), runs["rounds"].map(text), strict=True))
+    return [f"evaluated every {' or '.join(f'{every} of {rounds}' for every, rounds in pairs)} rounds"]
+
+
+def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
+    """The number of each of the finished ``runs``, by folder; MRD looks for its references in ``everything``."""
+    if value.name in _FROM_SUMMARY:
+        stored = zip(runs["folder"], runs[value.name], strict=True)
+        numbers = {folder: Measured(float(number) * value.factor) for folder, number in stored}
+        if value.name in _BY_VALIDATION:
+            lacking = Measured(reason="nothing was held out for validation: set validation_share")
+            numbers = {
+                folder: lacking if math.isnan(measured.number) else measured for folder, measured in numbers.items()
+            }
+        return numbers
+    if value.name in _ERRORS:
+        accuracies = zip(runs["folder"], runs[_ERRORS[value.name][1]], strict=True)
+        return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
+    if value.name == _MRD.name:
+        return _max_recall_drops(runs, everything)
+    if value.name == _AREA.name:
+        return {folder: _area(folder) for folder in runs["folder"]}
+    last_rounds = zip(runs["folder"], runs["last"], strict=True)
+    return {folder: _from_metrics(value, folder, last) for folder, last in last_rounds}
+
+
+def _area(folder: str) -> Measured:
+    try:
+        return Measured(suspicion.area(suspicion.suspicion(folder)))
+    except Damaged as error:
+        return Measured(reason=str(error))
+
+
+def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
+    from robustfl_bench.numerics.metrics import max_recall_drop
+
+    finished = everything[everything["state"] == "finished"]
+    references = dict(zip(finished["run_id"], finished["recall"], strict=True))
+    diverged = set(everything.loc[everything["state"] == "diverged", "run_id"])
+    measured = {}
+    for run in runs.to_dict("records"):
+        reference = references.get(run["reference_id"])
+        if not isinstance(run["recall"], list):
+            drop = Measured(reason="the run records no recall per class")
+        elif isinstance(reference, list) and len(reference) == len(run["recall"]):
+            drop = Measured(_MRD.factor * max_recall_drop(reference, run["recall"]))
+        elif run["reference_id"] in diverged:
+            drop = Measured(reason="the reference run diverged")
+        elif isinstance(run["reference_id"], str):
+            drop = Measured(reason="no reference run yet", reference=run["reference_id"])
+        else:
+            drop = Measured(reason="no reference run is defined")
+        measured[run["folder"]] = drop
+    return measured
+
+
+def _from_metrics(value: Value, folder: str, stored: object) -> Measured:
+    try:
+        last = stored if isinstance(stored, dict) else last_metrics(folder)
+    except Damaged as error:
+        return Measured(reason=str(error))
+    if value.name not in last:
+        return Measured(reason=f"metrics.csv has no {value.name}: it does not apply")
+    return Measured(last[value.name] * value.factor)
+
+
+def _metrics_columns(runs: pd.DataFrame) -> list[str]:
+    columns: dict[str, None] = {}
+    finished = runs[runs["state"] == "finished"]
+    for folder, last in zip(finished["folder"], finished["last"], strict=True):
+        try:
+            columns |= dict.fromkeys(last if isinstance(last, dict) else last_metrics(folder))
+        except Damaged:
+            continue
+    return list(columns)

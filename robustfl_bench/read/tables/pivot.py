@@ -1,0 +1,203 @@
+"""The table of any sweep: one value of its runs, by two settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.trees import flatten
+from robustfl_bench.read.runs import commands
+from robustfl_bench.read.runs.origins import origins
+from robustfl_bench.read.runs.records import ENDED, NoRuns, leaf, settings, text
+from robustfl_bench.read.runs.values import Value, describe, evaluated, measure
+from robustfl_bench.read.runs.where import (
+    UNREADABLE,
+    brought_along,
+    canonical,
+    check_name,
+    is_seed,
+    keys,
+    natural,
+    order,
+    require_comparable,
+    where,
+)
+from robustfl_bench.read.tables.sheets import Todo
+from robustfl_bench.read.tables.table import WORST, Column, RunFacts, Table, facts, make_cell, references, stopped
+from robustfl_bench.runner.config import options, outside
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CONTEXT = ("scale", "dataset", "model", "partition", "rounds", "num_clients", "num_byzantine")
+
+
+def pivot(
+    runs: pd.DataFrame,
+    rows: str = "aggregator",
+    columns: str = "attack",
+    value: str = "final_accuracy",
+    conditions: Sequence[str] = (),
+) -> Table:
+    """The table of one value of the ``runs`` of ``records.load`` that meet the conditions.
+
+    Raises ConfigError for unknown names and for runs that differ in more than rows, columns and seed; NoRuns when
+    the conditions leave nothing. Damaged folders and unfinished ones without a config are left out, with a remark.
+    """
+    names = [*rows.split(","), *columns.split(",")]
+    for name in names:
+        check_name(name, keys(runs), "key")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"rows and columns must differ, they are {rows} and {columns}")
+    described = describe(value, runs)
+    chosen = where(runs, conditions)
+    for axis in (rows, columns):
+        if "," in axis:
+            chosen = chosen.assign(**{axis: _joined(chosen, axis.split(","))})
+    readable = chosen[(chosen["state"] != "damaged") & chosen[[rows, columns]].notna().all(axis=1)]
+    if not len(readable):
+        raise NoRuns(UNREADABLE)
+    done = readable[readable["state"].isin(ENDED)]
+    if len(done):
+        require_comparable(done, (rows, columns))
+    remarks = _remarks(chosen, readable, (rows, columns), conditions)
+    remarks += evaluated([value], readable)
+    remarks += origins(readable)
+    readable = readable.assign(row=readable[rows].map(text), column=readable[columns].map(text))
+    labels = sorted(set(readable["column"]), key=order)
+    own = set(readable.loc[_is_own(readable, rows), "row"])
+    table = Table(
+        title="",
+        corner=f"{rows} / {columns} {described.heading}".strip(),
+        blocks=("",),
+        rows=tuple(sorted(set(readable["row"]), key=lambda label: (label in own, *order(label)))),
+        columns=tuple(Column(label, described, attacked=label != "none") for label in labels),
+        remarks=remarks,
+    )
+    _fill(table, (rows, columns), readable, runs)
+    if columns == "attack" and described.better and labels != ["none"] and WORST not in labels:  # attack=worst is it
+        worst = Column(WORST, described, worst=True)
+        table.columns += (worst,)
+        table.add_worst(worst)
+    for (block, row, column), cell in list(table.cells.items()):
+        table.cells[block, row, column] = replace(cell, key={rows: row, columns: column})
+    table.title = _title(table, described)
+    return table
+
+
+def _joined(runs: pd.DataFrame, names: Sequence[str]) -> pd.Series[str]:
+    """The values of several settings as one label; a setting that a run does not have is left out."""
+    written = [runs[name].map(text) for name in names]
+    rows = zip(*written, strict=True)
+    labels = [" ".join(value for value in row if value not in ("absent", "null")) for row in rows]
+    return runs.index.to_series().map(dict(zip(runs.index, labels, strict=True)))
+
+
+def _is_own(runs: pd.DataFrame, axis: str) -> pd.Series[bool]:
+    """Which runs have, in the config group of the axis, a part from outside this package."""
+    target = f"{axis.split(',')[0]}._target_"
+    if target not in runs:
+        return runs.index.to_series().map(lambda _: False)
+    return ~runs[target].map(text).str.match(r"robustfl_bench\.|absent$|null$")
+
+
+def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: pd.DataFrame) -> None:
+    """Fill every cell, and list its footnote and its missing runs."""
+    value = table.columns[0].value
+    measured = measure(value, runs[runs["state"] == "finished"], everything)
+    by_cell: dict[tuple[str, str], list[RunFacts]] = {}
+    for row, column, run in zip(runs["row"], runs["column"], facts(runs), strict=True):
+        by_cell.setdefault((row, column), []).append(run)
+    seeds = sorted(set(runs["seed"].map(text)), key=natural)
+    for row in table.rows:
+        for column in (column.label for column in table.columns):
+            cell_runs = by_cell.get((row, column), [])
+            present = {run["seed"] for run in cell_runs}
+            wanted = sorted(present) if "seed" in ",".join(axes).split(",") else seeds
+            name = f"{row} / {column}"
+            table.cells["", row, column] = make_cell(name, table.notes, cell_runs, wanted, measured)
+            table.todos += stopped(name, cell_runs)
+            missing = [seed for seed in wanted if seed not in present]
+            if missing or not cell_runs:
+                plural = "s" if len(missing) > 1 else ""
+                what = f"{name}, seed{plural} {', '.join(missing)}" if missing else name
+                table.todos.append(Todo("missing", what, _command(runs, axes, (row, column), missing)))
+    table.todos += references(value, measured)
+
+
+def _command(runs: pd.DataFrame, axes: tuple[str, str], place: tuple[str, str], seeds: Sequence[str]) -> str:
+    """The command of an empty cell: a run of its row, with what all runs of its column have in common instead."""
+    key, label = axes[1], place[1]
+    known = [name for name in settings(runs) if name not in ("row", "column")]
+    if "," in key or (options.is_group(key) and label.startswith("[")):  # several settings, or parts, at once
+        return ""
+    neighbours, above = runs[runs["row"] == place[0]], runs[runs["column"] == label]
+    if not len(neighbours) or not len(above) or not {*axes} <= {*known}:
+        return ""
+    neighbour = neighbours.iloc[0]
+    chosen = _as_chosen(above, key, label)
+    changes = [] if key == "seed" else [f"{key}={chosen}"]
+    shipped, follows = _shipped(key, label)
+    nested = options.place_of(key, chosen) if options.is_group(key) else None
+    for name in known:
+        values = set(above[name].map(text))
+        scalar = "." not in name and not options.is_group(name) and not is_seed(name)
+        part = name.startswith(f"{key}.") and not name.endswith("._target_") and name not in follows
+        if name not in axes and (scalar or part) and len(values) == 1 and values != {"absent"}:
+            now = shipped.get(name, "") if part else text(neighbour[name])
+            written = f"{key}.{nested}{name.removeprefix(key)}" if part and nested else name
+            changes += [f"{written}={values.pop()}"] if values != {now} else []
+    own_seeds = [label for axis, label in zip(axes, place, strict=True) if axis == "seed"]
+    return commands.rerun(neighbour["folder"], changes, own_seeds or seeds)
+
+
+def _as_chosen(runs: pd.DataFrame, key: str, label: str) -> str:
+    """What chooses a part on the command line: its label, or ``module:Class`` of one from outside this package."""
+    if not _is_own(runs, key).all():
+        return label
+    return outside.word(str(runs[f"{key}._target_"].iloc[0]))
+
+
+def _shipped(group: str, name: str) -> tuple[dict[str, str], set[str]]:
+    """The settings of an option as ``conf/`` has them, and those that follow other settings."""
+    if not options.is_group(group) or not options.exists(group, name):
+        return {}, set()
+    flat = {f"{group}.{key}": value for key, value in flatten(options.option(group, name))}
+    follows = {key for key, value in flat.items() if isinstance(value, str) and "${" in value}
+    return {key: canonical(text(leaf(value))) for key, value in flat.items()}, follows
+
+
+def _title(table: Table, value: Value) -> str:
+    """What a number is, its unit, and over how many seeds."""
+    counts = sorted({cell.seeds for cell in table.cells.values() if cell.seeds and not cell.worst})
+    if not counts:
+        over = "no run has a number"
+    elif counts[-1] == 1:
+        over = "1 seed"
+    else:
+        over = f"mean (sample sd) over {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds"
+    return f"{value.title} {value.heading}".strip() + f"; {over}"
+
+
+def _remarks(
+    chosen: pd.DataFrame, readable: pd.DataFrame, axes: tuple[str, str], conditions: Sequence[str]
+) -> list[str]:
+    """The setting all runs share, what changes along the axes, and how many runs are left out."""
+    shared = [
+        f"{name}={text(readable[name].iloc[0])}"
+        for name in _CONTEXT
+        if name in readable and readable[name].notna().all() and readable[name].map(text).nunique() == 1
+    ]
+    remarks = [f"where {', '.join(conditions)}"] if conditions else []
+    remarks += [", ".join(shared)] if shared else []
+    remarks += [f"differs with the {' or '.join(axes)}: {line}" for line in brought_along(readable, axes)]
+    left_out = chosen.loc[chosen.index.difference(readable.index), "state"]
+    failed = int((left_out == "failed").sum())
+    for number, what in (
+        (failed, "failed runs without a config"),
+        (len(left_out) - failed, "damaged or just begun runs"),
+    ):
+        remarks += [f"{number} {what} left out; robustfl-results status names those of a folder"] if number else []
+    return remarks

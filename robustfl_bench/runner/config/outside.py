@@ -1,0 +1,106 @@
+"""Parts from outside this package that are chosen by their class: ``aggregator=my_package.my_module:MyRule``.
+
+The fields of the class are the options: ``aggregator.stretch=2``. A field without a default takes its value from the
+setting of the same name, if one exists; otherwise it must be given. A function of a matrix, or another package's rule,
+is used through an adapter, and its arguments are the options: ``aggregator.rule.f=2``.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from inspect import Parameter
+from typing import Any
+
+from robustfl_bench.base import public
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.parts.adapters import signatures
+from robustfl_bench.runner.config import targets
+from robustfl_bench.train.settings import Defining
+
+FROM_SETTINGS = {field.name: f"${{{field.name}}}" for field in fields(Defining)}
+"""The value of a required field with the name of a setting."""
+
+DECLARED = {"num_byzantine": "${num_byzantine_declared}"}
+"""Rules get the number that the server assumes, as in the options of conf/; all other parts get the true one."""
+
+_ASSUMES = ("aggregator", "pre_aggregation")
+
+
+def is_class(option: str) -> bool:
+    """Whether an option is a class, ``module:Class``, and not a file of ``conf/``."""
+    return ":" in option
+
+
+def content(group: str, option: str) -> dict[str, Any]:
+    """The content of a config group for the class ``option``: its ``_target_`` and its options.
+
+    Imports the module. Raises ConfigError unless the class is a part of this group.
+    """
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*", option):
+        raise ConfigError(f"{group} takes an option, or a class such as my_package.my_module:MyClass, got {option!r}")
+    target = option.replace(":", ".")
+    found = targets.found_part(group, target)
+    if (adapter := signatures.adapter(found)) is not None:
+        return _adapted(adapter, target, found)
+    options: list[Field[Any]] = [field for field in fields(found) if field.init] if is_dataclass(found) else []
+    values = {field.name: _value(group, field) for field in options}
+    return {"_target_": target, **{name: value for name, value in values.items() if value is not MISSING}}
+
+
+def _adapted(adapter: str, target: str, found: Any) -> dict[str, Any]:
+    """The content for a rule of another package: the adapter, and below ``rule`` what it is called with."""
+    settings = FROM_SETTINGS | dict.fromkeys(signatures.DECLARED, DECLARED["num_byzantine"])
+    arguments = {"_target_": target}
+    for name, default in signatures.options(found).items():
+        value = MISSING if default is Parameter.empty else plain(default)
+        if name in signatures.DECLARED or default is Parameter.empty:
+            value = settings.get(name, targets.REQUIRED)
+        if value is not MISSING:
+            arguments[name] = value
+    asks = {} if adapter.endswith("FlowerRule") else {"array": signatures.array(found)}
+    return {"_target_": adapter, "rule": arguments, **asks}
+
+
+def word(target: str) -> str:
+    """The option ``module:Class`` that chooses the class of a dotted name."""
+    return ":".join(target.rsplit(".", 1))
+
+
+def label(option: str) -> str:
+    """The readable name of a class: ``cosine_vote`` for ``my_rules:CosineVote``."""
+    name = option.rpartition(":")[2]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def label_of(target: str) -> str:
+    """The readable name of the part that a config builds: its option in ``conf/``, else its class."""
+    if (module := public.home(target)) is not None:
+        return module.rpartition(".")[2]
+    return label(":".join(target.rsplit(".", 1)))
+
+
+def label_of_part(content: Mapping[str, Any]) -> str:
+    """The readable name of the part that the content of a group builds; of an adapted rule, that of the rule."""
+    adapted = content["_target_"].startswith("robustfl_bench.adapters.")
+    return label_of((content["rule"] if adapted else content)["_target_"])
+
+
+def _value(group: str, field: Field[Any]) -> Any:
+    """The default of a field as a config holds it; MISSING if a config cannot."""
+    if field.default is not MISSING:
+        return plain(field.default)
+    if field.default_factory is not MISSING:
+        return plain(field.default_factory())
+    known = FROM_SETTINGS | (DECLARED if group in _ASSUMES else {})
+    return known.get(field.name, targets.REQUIRED)
+
+
+def plain(value: Any) -> Any:
+    """A value as YAML holds it, or MISSING."""
+    if isinstance(value, list | tuple):
+        items = [plain(item) for item in value]
+        return MISSING if any(item is MISSING for item in items) else items
+    if isinstance(value, dict):
+        pairs = {key: plain(item) for key, item in value.items()}
+        return MISSING if any(item is MISSING for item in pairs.values()) else pairs
+    return value if value is None or type(value) in (bool, int, float, str) else MISSING

@@ -1,0 +1,105 @@
+"""Results that exist: stored in a run folder, or kept by the package. Both answer a run on the same terms.
+
+A result answers for the same config, the same data and the same computing code; otherwise a line says what differs and
+the run is made. A result of other libraries or another kind of processor answers with a remark, as it may differ.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from robustfl_bench.runner.experiment import provenance, repeatable
+from robustfl_bench.runner.experiment.plan import Asked
+from robustfl_bench.runner.experiment.summary import score_of_line, tuned_by, words, words_of_line
+from robustfl_bench.runner.store import folders, kept, lines
+from robustfl_bench.runner.store.writing import Damaged
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a run: what it is (``stored result``, ``kept result``, ``result``), its status, the result in
+    words, where it is, the number that sweeps tune by, and its summary, which a kept result lacks."""
+
+    what: str
+    status: str
+    words: str
+    place: str
+    value: float
+    summary: Mapping[str, Any]
+
+    def tell(self, what: str | None = None) -> float:
+        """Print the result in one line; returns the number that sweeps tune by."""
+        print(f"{what or self.what}: {self.words}  {self.place}", flush=True)
+        return self.value
+
+
+def of_summary(folder: folders.RunFolder, summary: Mapping[str, Any], what: str = "result") -> Answer:
+    """The answer of a run folder with this summary."""
+    return Answer(what, summary["status"], words(summary), str(folder.path), tuned_by(summary), summary)
+
+
+def existing(asked: Asked, folder: folders.RunFolder, say: Say) -> Answer | None:
+    """The result of a run that need not be made: that of its folder if the run has ended there, else the kept one."""
+    if (folder.path / "summary.json").exists():
+        return stored(asked, folder, say)
+    return from_kept(asked, say)
+
+
+def stored(asked: Asked, folder: folders.RunFolder, say: Say) -> Answer | None:
+    """The result in a run folder, if it still counts; None after ``say`` was called with the reason, or if there is
+    none."""
+    for copy in folder.copies:
+        say(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
+    try:
+        summary = folder.summary()
+        if summary is None or summary["status"] not in folders.MEASURED:
+            return None
+        if damage := provenance.damage(asked, folder, summary):
+            raise Damaged(damage)
+        if (other := provenance.other(asked, summary)) is not None:
+            raise Damaged(f"{words(summary)} was made with {other}")
+    except Damaged as error:
+        say(f"stored result not used: {error}; running again  {folder.path}")
+        return None
+    _remark(asked, summary, say, folder.path)
+    return of_summary(folder, summary, "stored result")
+
+
+def from_kept(asked: Asked, say: Say) -> Answer | None:
+    """The result of a run that the package keeps, if it counts; else None, after ``say`` was called with the reason.
+
+    A kept line that lacks the score by which runs with this config are judged does not count.
+    """
+    line = kept.find(asked.run_id) if asked.settings.use_kept else None
+    if line is None or line["state"] not in folders.MEASURED:
+        return None
+    if (value := score_of_line(line, asked.dataset.source)) is None:
+        return None
+    if (other := provenance.other_than_line(asked, line)) is not None:
+        say(f"results of {line['file']} not used: made with {other}")
+        return None
+    origin = {"versions": lines.versions(line.get("versions")), "code": lines.code_of_line(line.get("code"))}
+    _remark(asked, {**line, **origin}, say, line["file"])
+    return Answer("kept result", line["state"], words_of_line(line), line["file"], value, {})
+
+
+def _remark(asked: Asked, result: Mapping[str, Any], say: Say, place: object) -> None:
+    """Call ``say`` with each reason for which the same command could give another result than this one."""
+    unlike = provenance.remark(result.get("versions"), result.get("processor"), result.get("device"))
+    unseeded = result["code"].get("unseeded")
+    if unlike is not None:
+        say(f"{unlike}  {place}")
+    if isinstance(unseeded, list) and unseeded:
+        say(f"{repeatable.remark(asked.config, unseeded)}  {place}")
+
+
+def status(asked: Asked, folder: folders.RunFolder) -> str | None:
+    """How a run ended, in its folder or as kept; None if it has not, or if its summary is damaged."""
+    try:
+        summary = folder.summary()
+    except Damaged:
+        return None
+    line = kept.find(asked.run_id) if summary is None else None
+    return line["state"] if line is not None else summary["status"] if summary is not None else None

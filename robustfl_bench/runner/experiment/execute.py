@@ -1,0 +1,361 @@
+"""Run an experiment in its folder: load, train, record, resume."""
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from robustfl_bench.base.console import note
+from robustfl_bench.base.errors import TERMINATED, BrokenContract, ConfigError, Diverged, Interrupted
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.attacks.base import Attack
+from robustfl_bench.runner.config.request import Call
+from robustfl_bench.runner.experiment import answers, memory, provenance, repeatable, samples, tracking
+from robustfl_bench.runner.experiment.answers import Answer
+from robustfl_bench.runner.experiment.machine import (
+    choose_device,
+    choose_threads,
+    facts,
+    is_leaving,
+    set_precision,
+    threads,
+    unused_gpu,
+)
+from robustfl_bench.runner.experiment.plan import Asked, Plan, outline, plan
+from robustfl_bench.runner.experiment.rows import Clock, written
+from robustfl_bench.runner.experiment.stack import Steps, Waiting, alone
+from robustfl_bench.runner.experiment.summary import digest, results
+from robustfl_bench.runner.experiment.tracking import Trackers
+from robustfl_bench.runner.store import folders
+from robustfl_bench.runner.store.lease import LeaseLost
+from robustfl_bench.runner.store.writing import CannotWrite, Damaged
+from robustfl_bench.train.settings import DEFINING
+
+CHECKPOINT_SPACING = 50
+"""The least time between two checkpoints, in multiples of the time that writing one takes: under 2% of a run."""
+
+
+class RunFailed(RuntimeError):
+    """A run ended in an unexpected error, ``reason``; ``trace`` is the file with its traceback, if it has one."""
+
+    def __init__(self, reason: str, trace: Path | None = None) -> None:
+        super().__init__(reason if trace is None else f"{reason} (traceback in {trace})")
+        self.reason = reason
+
+
+def execute(
+    cfg: Mapping[str, Any],
+    call: Call | None = None,
+    train: "Train | None" = None,
+    note: Callable[[str], None] = note,
+    kept: bool = True,
+) -> float:
+    """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``.
+
+    A stored result, or a ``kept`` one, answers without building the parts, which would import torch.
+    """
+    call = call or Call()
+    asked: Asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the result was made
+    existing = answers.existing if kept else answers.stored
+    answer = existing(asked, folder_of(asked, call), note)
+    answer = answer or complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
+    for line in _idle(asked, call):
+        note(line)
+    return answer.tell()
+
+
+def _idle(asked: Asked, call: Call) -> Iterator[str]:
+    """Remarks on what the call names in vain: a number of attackers without an attack, a graph without gossip."""
+    words = [word for word in call.overrides if word.startswith("num_byzantine=") and not word.endswith("=0")]
+    if words and not asked.settings.num_byzantine:
+        declared = f"num_byzantine_declared={asked.settings.num_byzantine_declared}"
+        yield f"{words[-1]} without an attack: all clients are honest, and a rule that takes f assumes {declared}"
+    graphs = [word for word in call.overrides if word.startswith("topology=")]
+    if graphs and "topology" not in (asked.config["protocol"] or {}):
+        yield f"{graphs[-1]} without protocol=gossip: clients have a server, and no neighbours"
+
+
+def complete(
+    planned: Plan,
+    call: Call | None = None,
+    train: "Train | None" = None,
+    note: Callable[[str], None] = note,
+) -> Answer:
+    """Run the experiment or resume it; ``train`` replaces training in this process.
+
+    If another process has finished it a moment ago, its result is the answer. ``note`` is called before the first
+    round, once for each setting that is valid but looks unintended.
+
+    Raises ConfigError (also for ``dry_run``), DataError, RunLocked, OSError (results folder) with nothing written,
+    Interrupted, or RunFailed.
+    """
+    if planned.settings.dry_run:
+        raise ConfigError("dry_run=true makes no run; robustfl-bench itself says what would be made")
+    return alone(completing(planned, call, train, note))
+
+
+def completing(
+    planned: Plan,
+    call: Call | None = None,
+    train: "Train | None" = None,
+    note: Callable[[str], None] = note,
+    silent: bool = False,
+) -> Steps[Answer]:
+    """The steps of ``complete``, which stop before each round; ``silent``: without a bar for the run."""
+    tracking.check(planned.parts.tracker)
+    if (noise := planned.parts.local_update.privacy) is not None:
+        noise.check()
+    provenance.code(planned.config)  # now, as the files may change while the run goes on
+    call = call or Call()
+    folder = folder_of(planned, call)
+    datasets.require(planned.dataset, planned.settings.data_dir)
+    where = memory.check(planned)
+    folder.open()
+    trackers, summary = Trackers(planned, folder, note), None
+    try:
+        if (answer := answers.stored(planned, folder, lambda _: None)) is not None:
+            return answer
+        try:
+            with repeatable.watched(planned.config):
+                data = _load(planned)
+                federation = _federation(planned, data, where)
+        except Exception as error:  # errors of the call, not failures of a run: nothing is left
+            folder.discard()
+            if isinstance(error, MemoryError):
+                raise ConfigError(f"the memory does not suffice to deal out the data: {error}") from error
+            raise
+        folder.begin(planned.config)
+        gpu = unused_gpu(planned.settings.device, data.train_x.device)
+        unknown = provenance.without_source(planned.config)
+        sourceless = f"{' and '.join(unknown)} has no source: its result answers no later run" if unknown else ""
+        for line in [*planned.settings.remarks(), *filter(None, (gpu, sourceless))]:
+            note(line)
+        outcome, trace = yield from _attempt(planned, data, federation, folder, train, trackers, silent)
+        ended = _facts(planned, folder, call, outcome["device"]) | outcome
+        if read := provenance.read(planned.config):
+            ended["code"]["read"] = read
+        for group, paths in read.items():
+            note(f"{group} reads {' and '.join(paths)}: a change there counts as one of its code")
+        if unseeded := repeatable.unseeded(planned.config):
+            ended["code"]["unseeded"] = unseeded
+            note(repeatable.remark(planned.config, unseeded))
+        folder.finish(ended, trace)
+        summary = ended
+    finally:
+        trackers.end(summary)
+        folder.close()
+    if ended["status"] == folders.FAILED:
+        raise RunFailed(ended["error"], folder.path / "error.txt")
+    return answers.of_summary(folder, ended)
+
+
+def _attempt(
+    planned: Plan,
+    data: Any,
+    federation: Any,
+    folder: folders.RunFolder,
+    train: "Train | None",
+    trackers: Trackers,
+    silent: bool,
+) -> Steps[tuple[dict[str, Any], str | None]]:
+    """Train; returns the outcome, and the traceback of a failure."""
+    outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
+    outcome["data"] = provenance.origin(planned, data)
+    try:
+        outcome["products"] = _in_precision(planned, federation)
+        if planned.settings.precision != "highest" and outcome["products"] == "float32":
+            note(f"precision={planned.settings.precision}: this processor has no units for it that serve this model; "
+                 "products are in float32")  # fmt: skip
+        with threads(choose_threads(planned, len(data.train_y))) as number:
+            outcome["num_threads"] = number
+            if train is None:
+                outcome |= yield from _train_beside_others(planned, federation, folder, trackers, silent)
+            else:
+                outcome |= train(planned, federation, folder, trackers)
+        return outcome | {"status": folders.FINISHED} | results(_all_rows(planned, folder)), None
+    except (Interrupted, CannotWrite):
+        raise
+    except ConfigError:  # found when a part was first used
+        folder.discard()
+        raise
+    except Diverged as end:
+        judged_by = "loss" if federation.network.regression else "accuracy"
+        return outcome | {"status": folders.DIVERGED, "error": str(end), "judged_by": judged_by}, None
+    except Exception as error:
+        return outcome | {"error": _words(error)}, traceback.format_exc()
+
+
+def _words(error: Exception) -> str:
+    """The error that ended a run, in one line."""
+    import torch
+
+    line = " ".join(str(error).split())
+    if isinstance(error, torch.OutOfMemoryError):  # what all processes hold follows
+        line = line.partition(" Process ")[0].rstrip(".")
+        return f"{line}; make fewer runs at once on it (hydra.launcher.n_jobs or runs_at_once)"
+    return line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
+
+
+def _in_precision(planned: Plan, federation: Any) -> str:
+    """Let a federation compute with the precision of its settings; returns the type of the factors of its products."""
+    from robustfl_bench.numerics.network import bfloat16
+
+    precision = planned.settings.precision
+    products = set_precision(precision, federation.data.train_x.device)
+    if precision == "medium" and (network := bfloat16.rounded(federation.network)) is not None:
+        federation.network = network
+        return "bfloat16"
+    return products
+
+
+def _all_rows(planned: Plan, folder: folders.RunFolder) -> list[dict[str, float]]:
+    """The rows of the whole run; raises Damaged, after removing them, if they are not exactly those."""
+    try:
+        rows = folder.rows()
+        provenance.check_rows(rows, planned.settings)
+    except Damaged:
+        folder.forget_rows()
+        raise
+    return rows
+
+
+def take_part(cfg: Mapping[str, Any], call: Call, train: "Train") -> None:
+    """Train as a client of an experiment whose results another process writes. Raises ConfigError or DataError."""
+    planned = plan(cfg)
+    provenance.code(planned.config)
+    data = _load(planned)
+    federation = _federation(planned, data)
+    _in_precision(planned, federation)
+    with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # the other process records it
+        train(planned, federation, folder_of(planned, call), None)
+
+
+def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | None = None) -> None:
+    """Write a run folder that says why this cell of a sweep has no result: the ``status`` and the ``error`` of
+    ``outcome``.
+
+    Raises RunLocked or CannotWrite.
+    """
+    folder = folder_of(planned, call)
+    folder.open()
+    try:
+        folder.begin(planned.config)
+        folder.finish({**_facts(planned, folder, call, None), **outcome}, trace)
+    finally:
+        folder.close()
+
+
+def folder_of(asked: Asked, call: Call) -> folders.RunFolder:
+    """The folder of a run, whose name says what was chosen."""
+    s, chosen = asked.settings, call.choices
+    attack = f"{chosen.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
+    groups = [chosen.get("partition", ""), attack, chosen.get("aggregator", "")]
+    if asked.config["clustering"]:
+        groups.append(chosen.get("clustering", ""))
+    name = folders.slug(asked.dataset.name, *groups, f"s{s.seed}")
+    return folders.RunFolder(s.results_dir, name, asked.run_id)
+
+
+def _facts(planned: Plan, folder: folders.RunFolder, call: Call, device: str | None) -> dict[str, Any]:
+    """The facts in the summary of every run, however it ended."""
+    seconds = folder.path / "timings.csv"
+    rows = seconds.read_text().split()[1:] if seconds.exists() else []
+    return {
+        "run_id": folder.run_id,
+        "name": folder.path.name,
+        "choices": {group: call.choices[group] for group in DEFINING if group in call.choices},
+        "scale": planned.settings.scale,
+        "variant": planned.settings.variant,
+        "command": call.command,
+        "reference_id": planned.reference_id,
+        "seconds": round(sum(float(row.split(",")[1]) for row in rows), 3),
+        "code": provenance.code(planned.config),
+    } | facts(device)
+
+
+def _load(planned: Plan) -> Any:
+    return samples.load(planned, choose_device(planned.settings.device))
+
+
+def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> Any:
+    from robustfl_bench.train.stack import Stackable
+
+    own = planned.settings, planned.parts, data
+    if where == "file":
+        from robustfl_bench.train.on_disk import OnDisk
+
+        federation: Stackable = OnDisk(*own)
+    elif where == "bfloat16":
+        from robustfl_bench.train.in_bfloat16 import InBfloat16
+
+        federation = InBfloat16(*own)
+    elif (shelf := samples.shared(planned, data.train_x.device)) is not None:
+        from robustfl_bench.runner.experiment.shared_clients import SharedClients
+
+        federation = SharedClients(*own, shelf)
+    else:
+        federation = Stackable(*own)
+    if type(planned.parts.attack).claim is not Attack.claim:
+        from robustfl_bench.train.claims import claimed
+
+        federation.counts = claimed(federation)
+    return federation
+
+
+Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]
+
+
+def _train_beside_others(
+    planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
+) -> Steps[Mapping[str, Any]]:
+    """Train in this process, and go on from the last checkpoint where other runs had filled the GPU."""
+    import torch
+
+    device = federation.data.train_x.device
+    while True:
+        try:
+            return (yield from _train_here(planned, federation, folder, trackers, silent))
+        except torch.OutOfMemoryError:
+            if not memory.others_on(device):
+                raise
+        memory.wait_for_others(planned, device)  # the error, which holds what the round had, is gone
+
+
+def _train_here(
+    planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
+) -> Steps[Mapping[str, Any]]:
+    """Train in this process, from the checkpoint if there is one; stops before each round."""
+    from robustfl_bench.runner.experiment.resume import begin
+    from robustfl_bench.train.loop import run
+
+    s, stamp, clock = planned.settings, provenance.stamp(planned, federation.data), Clock()
+    state = begin(federation, folder, stamp)
+    spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
+    due = time.monotonic() + s.checkpoint_seconds
+    try:
+        if state.round < s.rounds:
+            clock.stop()
+            clock.go_on((yield Waiting(federation, state)))
+        rounds = run(federation, state, repeatable.step_of(planned.config))
+        for state in written(rounds, folder, federation, state.round, trackers, silent, clock):  # noqa: B020
+            if (began := time.monotonic()) >= due and state.round < s.rounds:
+                folder.save_checkpoint({"state": state.stored()}, stamp)
+                cost = time.monotonic() - began
+                due = began + cost + max(s.checkpoint_seconds, spacing * cost)
+            if state.round < s.rounds:
+                clock.stop()
+                clock.go_on((yield Waiting(federation, state)))
+    except BaseException as error:
+        if not is_leaving(error):
+            raise
+        if not state.changes_in_place:  # within a round, the clients' memory is ahead of the state
+            with suppress(LeaseLost):
+                folder.cut(state.round)
+                folder.save_checkpoint({"state": state.stored()}, stamp)
+        if isinstance(error, Exception):
+            sys.exit(TERMINATED)
+        raise
+    return {"model_sha256": digest(state.params)}

@@ -1,0 +1,152 @@
+"""The code of parts from outside this package: their sources, what these import, and what they read."""
+
+import hashlib
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+from robustfl_bench.base.cells import cells_of
+from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by
+from robustfl_bench.base.source_code import Origin, closure, effective, imports_of
+from robustfl_bench.runner.store.writing import hashed
+
+NO_SOURCE = "no source"
+
+
+def targets(value: Any) -> tuple[str, ...]:
+    """The classes from outside this package that a part's config names, at any depth."""
+    if isinstance(value, list):
+        return tuple(name for item in value for name in targets(item))
+    if not isinstance(value, Mapping):
+        return ()
+    own = str(value.get("_target_", ""))
+    ours = not own or own.split(".")[0] in ("robustfl_bench", *sys.stdlib_module_names)
+    return (*(() if ours else (own,)), *(name for item in value.values() for name in targets(item)))
+
+
+def digest(names: tuple[str, ...]) -> str:
+    """SHA-256 over the code of classes: the effective text of their source files, or cells of a notebook, and of the
+    user's modules that these import, from wherever; the versions of the installed packages among the imports; and what
+    they declare in ``depends_on``, files by their content and environment variables by their value.
+
+    Begins with NO_SOURCE, and is never the same twice, if one of them has no source.
+    """
+    if without_source(names):
+        return f"{NO_SOURCE} {uuid4().hex}"
+    own = _digest(tuple(_sources(name) for name in names))
+    total = hashlib.sha256(own.encode())
+    for line in _declared(names):
+        total.update(line.encode())
+    return total.hexdigest() if _declared(names) else own
+
+
+def without_source(names: Iterable[str]) -> list[str]:
+    """Those of these classes of which there is no source: typed at a prompt, or made by ``exec``."""
+    return [name for name in names if not _sources(name).code]
+
+
+def code(names: Iterable[str]) -> set[Origin]:
+    """The sources behind classes."""
+    return {origin for name in names for origin in _sources(name).code}
+
+
+def read_by(names: tuple[str, ...]) -> dict[str, str]:
+    """The SHA-256 of each file that the code of classes has opened in this process, by path."""
+    places = {place for name in names for place in _sources(name).places}
+    return {str(path): content for path in opened_by(places) if (content := content_of(path)) is not None}
+
+
+def content_of(path: Path) -> str | None:
+    """The SHA-256 of a regular file, or of the one that a link points to; None if it cannot be read."""
+    try:
+        return hashed(path.resolve())[0].hexdigest()
+    except (OSError, RuntimeError, ValueError):  # of a loop of links; of a name that no file can have; Damaged
+        return None
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """The code of a class and of the user's modules that it imports, at any depth; the files and cells that it comes
+    from; and the installed packages among the imports with their versions."""
+
+    code: frozenset[Origin]
+    places: frozenset[Path]
+    packages: frozenset[str]
+
+
+@cache
+def _digest(sources: tuple[_Sources, ...]) -> str:
+    total = hashlib.sha256()
+    for origin in sorted(
+        {origin for each in sources for origin in each.code}, key=lambda origin: (isinstance(origin, bytes), origin)
+    ):
+        total.update(effective(origin))
+    for package in sorted({package for each in sources for package in each.packages}):
+        total.update(package.encode())
+    return total.hexdigest()
+
+
+def _declared(names: Iterable[str]) -> list[str]:
+    """What classes declare in ``depends_on``, each with its content or value."""
+    lines = []
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        home = Path(getattr(_module(name), "__file__", None) or "").parent
+        for entry in getattr(getattr(sys.modules.get(module), attribute, None), "depends_on", ()):
+            now = os.environ.get(entry[1:]) if entry.startswith("$") else content_of(home / entry)
+            lines.append(f"{entry}={now}")
+    return lines
+
+
+def _sources(name: str) -> _Sources:
+    """The sources of a class; without code if one of them cannot be found."""
+    root = _module(name)
+    if getattr(root, "__file__", None) is not None:
+        return _of_modules(root.__name__, frozenset([root.__name__]))
+    cells = cells_of(getattr(root, name.rpartition(".")[2]))  # each time, as a cell can be executed again
+    if cells is None:
+        return _Sources(frozenset(), frozenset(), frozenset())
+    imported = _of_modules(root.__name__, imports_of(cells.text))
+    return _Sources(imported.code | {cells.text}, imported.places | cells.names, imported.packages)
+
+
+@cache
+def _of_modules(root: str, names: frozenset[str]) -> _Sources:
+    """The sources of modules: of ``root``, and of those that are the user's."""
+    packages: set[str] = set()
+
+    def find(name: str) -> tuple[str, Path] | None:
+        path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
+        if path.suffix == ".py" and (name == root or is_own(path.resolve())):
+            return name, path
+        if any(part in LIBRARIES for part in path.parts):
+            packages.add(_with_version(name.partition(".")[0]))
+        return None
+
+    files = frozenset(closure(names, find))
+    return _Sources(files, files, frozenset(packages))
+
+
+def _with_version(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:  # its distribution has another name
+        return f"{package} {getattr(sys.modules.get(package), '__version__', '')}"
+
+
+def _module(name: str) -> ModuleType:
+    """The module of a class, or of one of its methods."""
+    while name := name.rpartition(".")[0]:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+    raise ImportError("not a name of a class")

@@ -1,0 +1,128 @@
+"""The samples of a run. The runs of a sweep on one machine share the memory of samples that lie in files."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.code_digest import package_digest
+from robustfl_bench.base.heap import give_back
+from robustfl_bench.base.trees import flatten
+from robustfl_bench.parts import datasets
+from robustfl_bench.parts.datasets import files
+from robustfl_bench.parts.datasets.base import Data, Dataset, Scaling
+from robustfl_bench.runner.experiment import outside_code
+from robustfl_bench.runner.experiment.plan import Asked
+from robustfl_bench.runner.store.shared import Content, OneCopy, SharedFiles, folder_of_user
+
+if TYPE_CHECKING:  # importing torch takes over a second
+    import torch
+
+_shared: SharedFiles | OneCopy | None = None
+"""What the runs of this process share, with those of others if there are some."""
+
+
+@contextmanager
+def among(processes: int) -> Iterator[None]:
+    """Within this context the runs of this process share samples, and do so with those of other processes on this
+    machine, if ``processes`` is more than 1."""
+    global _shared
+    _shared = OneCopy()
+    if processes > 1:
+        with suppress(OSError, NotImplementedError):  # then each process has its own
+            _shared = SharedFiles(folder_of_user("samples"))
+    try:
+        yield
+    finally:
+        if isinstance(_shared, SharedFiles):
+            _shared.let_go()
+        _shared = None
+
+
+def load(asked: Asked, device: "torch.device") -> Data:
+    """The data of a run on ``device``, see ``datasets.load``."""
+    dataset, data_dir = _dataset(asked, device), asked.settings.data_dir
+    known = datasets.is_loaded(dataset, data_dir, device)
+    data = datasets.load(dataset, data_dir, device)
+    if not known:
+        give_back()
+    return data
+
+
+def is_loaded(asked: Asked, device: "torch.device") -> bool:
+    """Whether this process has the data of a run in memory."""
+    return datasets.is_loaded(_dataset(asked, device), asked.settings.data_dir, device)
+
+
+def shared(asked: Asked, device: "torch.device") -> SharedFiles | OneCopy | None:
+    """Where runs share the samples of a run; None if each has its own.
+
+    Shared are, on a CPU, data sets that are read from files. If a class from outside this package makes or corrupts the
+    samples, it is not known what they depend on, and each run has its own.
+    """
+    source = asked.dataset.source
+    in_files = source is None or not (source.bundled or source.is_drawn)
+    known = not any(outside_code.targets(asked.config.get(group)) for group in ("dataset", "corruption"))
+    return _shared if in_files and known and device.type == "cpu" else None
+
+
+def marks(asked: Asked) -> dict[str, list[int]]:
+    """The state of every file of the data: of those that its source lists, and of those that its config names."""
+    root = datasets.find_folder(asked.settings.data_dir)
+    found = files.marks(asked.dataset.source, root)
+    for _, value in flatten(asked.config["dataset"]):
+        if isinstance(value, str) and (path := root / Path(value).expanduser()).is_file():
+            state = path.stat()
+            found[value] = [state.st_size, state.st_mtime_ns]
+    return found
+
+
+def _dataset(asked: Asked, device: "torch.device") -> Dataset:
+    """The data set of a run, which reads a shared file if there is one."""
+    if not isinstance(shelf := shared(asked, device), SharedFiles):
+        return asked.dataset
+    root = str(datasets.find_folder(asked.settings.data_dir))
+    subject = json.dumps([package_digest(), asked.config["dataset"], root, marks(asked)])
+    return _Shared(asked.dataset, subject, shelf)
+
+
+@dataclass(frozen=True)
+class _Shared(Dataset):
+    """A data set of which processes share the samples: ``subject`` is all that these depend on."""
+
+    dataset: Dataset
+    subject: str
+    files: SharedFiles
+
+    @property
+    def name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def num_classes(self) -> int:
+        return self.dataset.num_classes
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.dataset.input_shape
+
+    def load(self, folder: Path) -> Data:
+        return _data(self.files.get(self.subject, lambda: _content(self.dataset.load(folder))))
+
+
+def _content(data: Data) -> Content:
+    """The tensors and the variant of data."""
+    values: dict[str, Any] = {field.name: getattr(data, field.name) for field in fields(data)}
+    if (scaling := values.pop("scaling")) is not None:
+        values |= {"mean": scaling.mean, "sd": scaling.sd}
+    return values
+
+
+def _data(content: Content) -> Data:
+    """The data of a content."""
+    values = dict(content)
+    if "mean" in values:
+        values["scaling"] = Scaling(values.pop("mean"), values.pop("sd"))
+    return Data(**values)
