@@ -18,8 +18,8 @@ BEGIN, END = "<!-- the wings, made by `make architecture` -->", "<!-- end -->"
 WINGS = ("base", "numerics", "parts", "train", "runner", "read", "doors", "lab", "commands")
 """The wings in the order in which imports go: each may import those before it."""
 
-WIDTH, LEFT, BAND, GAP, LINE = 720, 104, 46, 8, 17
-_PER_ROW = 6  # rooms beside each other
+WIDTH, LEFT, BAND, GAP, LINE = 720, 122, 46, 8, 17
+_PER_ROW = 5  # rooms beside each other
 
 
 def rooms(wing: str) -> list[str]:
@@ -76,14 +76,8 @@ def _band(wing: str, rows: list[list[str]], top: int, height: int) -> str:
         for column, name in enumerate(names):
             x, y = LEFT + column * room_width, top + 8 + row * (LINE + 4)
             lines.append(f'<rect class="room" x="{x}" y="{y}" width="{room_width - 6}" height="{LINE}" rx="2"/>')
-            lines.append(f'<text x="{x + 5}" y="{y + 13}" textLength="{_length(name, room_width - 16)}" '
-                         f'lengthAdjust="spacingAndGlyphs">{name}</text>')  # fmt: skip
+            lines.append(f'<text x="{x + 5}" y="{y + 13}">{name}</text>')
     return "\n".join(lines)
-
-
-def _length(name: str, most: int) -> int:
-    """The width of a room's name: that of its letters, or what its box has."""
-    return min(round(6.4 * len(name)), most)
 
 
 def page() -> str:
