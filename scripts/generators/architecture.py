@@ -28,7 +28,7 @@ def rooms(wing: str) -> list[str]:
 
 
 def imported(wing: str) -> list[str]:
-    """The other wings that the modules of a wing import, in the order of WINGS; late imports and those for types count."""
+    """The other wings that a wing imports, in the order of WINGS; late imports and those for types count."""
     targets = {target for path in sorted((PACKAGE / wing).rglob("*.py")) for target in _targets(path)}
     return [other for other in WINGS if other in targets and other != wing]
 
