@@ -12,9 +12,9 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base import aliases
-
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
     from robustfl_bench.base.errors import ConfigError, DataError
     from robustfl_bench.base.fields import SCALE, Flag, Number, Option, at_least, between, check_fields, one_of
     from robustfl_bench.doors.api import plot
@@ -65,7 +65,21 @@ _keep_freed_memory()
 
 __version__ = "0.2.0"
 
-aliases.install()
+
+class _PublicNames:
+    """Finds modules by their public names, ``robustfl_bench.aggregators`` for ``robustfl_bench.parts.aggregators``."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
+        package, _, inside = name.partition(".")
+        if package != __name__ or os.path.exists(os.path.join(__path__[0], inside.partition(".")[0])):
+            return None  # another package, or a wing of this one
+        from robustfl_bench.base.aliases import spec_of
+
+        return spec_of(name)
+
+
+sys.meta_path.insert(0, _PublicNames)
 
 
 def __getattr__(name: str) -> Any:

@@ -51,7 +51,7 @@ def test_a_sign_that_the_encoding_lacks_is_escaped() -> None:
 
 
 HELPS = [
-    *(("robustfl-bench", verb) for verb in entry.VERBS),
+    *(("robustfl-bench", verb) for verb in (*entry.VERBS, *entry.LABORATORY)),
     *(("robustfl-results", verb.name) for verb in results.VERBS),
     *(("robustfl-data", verb.name) for verb in data.VERBS),
     *((program, "") for program in PROGRAMS),
@@ -91,7 +91,7 @@ def test_a_version_waits_for_no_import() -> None:
 def test_the_help_names_every_verb_and_group(bench: Bench) -> None:
     first, _, groups = bench("--help").out.partition("\n==")
     _, *head = first.splitlines()
-    assert {line.split()[0] for line in head} == {*entry.VERBS, "--version"}
+    assert {line.split()[0] for line in head} == {*entry.VERBS, *entry.LABORATORY, "--version"}
     assert "aggregator: " in groups
 
 

@@ -3,11 +3,9 @@
 Configs, ids, pages and users' code use the public names, so that a wing can be rearranged without touching any of them.
 """
 
-import sys
-from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -57,13 +55,6 @@ class _SameModule(Loader):
         module.__spec__ = self._spec  # the import has put that of the alias in its place
 
 
-class _Finder(MetaPathFinder):
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        module = real(name) if name.startswith(f"{PACKAGE.name}.") else name
-        return None if module == name else ModuleSpec(name, _SameModule(module))
-
-
-def install() -> None:
-    """Let the public names be imported."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+def spec_of(name: str) -> ModuleSpec | None:
+    """How a public name is imported; None for any other name."""
+    return None if (module := real(name)) == name else ModuleSpec(name, _SameModule(module))

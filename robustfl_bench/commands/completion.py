@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from robustfl_bench.base.console import Parser, answer_tab, completed
 from robustfl_bench.commands import flags, new
-from robustfl_bench.commands.entry import PROGRAMS, VERBS
+from robustfl_bench.commands.entry import LABORATORY, PROGRAMS, VERBS
 from robustfl_bench.runner.config import completion, options, presets
 
 
@@ -45,5 +45,5 @@ def _words(prefix: str, parsed_args: Namespace, **rest: object) -> list[str]:
         case False, ["new"]:
             return list(new.KINDS)
         case False, []:
-            return [*VERBS, *completion.overrides(prefix, parsed_args)]
+            return [*VERBS, *LABORATORY, *completion.overrides(prefix, parsed_args)]
     return completion.overrides(prefix, parsed_args)

@@ -6,10 +6,10 @@ import signal
 import sys
 from importlib import import_module
 from io import TextIOWrapper
+from types import ModuleType
 from typing import NoReturn
 
 from robustfl_bench import __version__
-from robustfl_bench.commands import laboratory
 
 PROGRAMS = {
     "robustfl-bench": "robustfl_bench.commands.bench",
@@ -25,19 +25,24 @@ VERBS = {
     "docs": "robustfl_bench.commands.docs",
     "new": "robustfl_bench.commands.new",
     "remake": "robustfl_bench.commands.remake",
-    **{module.rpartition(".")[2]: module for module in laboratory.BENCH if laboratory.is_there()},
 }
 """The modules of the other tasks of ``robustfl-bench``, by its first word; an option can be anywhere."""
+
+LABORATORY = {
+    verb: f"robustfl_bench.commands.lab.{verb}" for verb in ("arena", "decide", "judge", "probe", "resilience")
+}
+"""The verbs of the laboratory, ``robustfl_bench/lab``, which an installation can lack."""
 
 
 def bench() -> NoReturn:
     """``robustfl-bench``: runs, or one of VERBS."""
     words = sys.argv[1:]
     verb = "--list" if "--list" in words else "".join(words[:1])
-    if verb in VERBS:
+    module = VERBS.get(verb, LABORATORY.get(verb))
+    if module:
         sys.argv.remove(verb)
     asked_by_tab = "_ARGCOMPLETE" in os.environ  # then the environment also holds the words
-    _start("robustfl-bench", VERBS.get("completion" if asked_by_tab else verb))
+    _start("robustfl-bench", VERBS["completion"] if asked_by_tab else module)
 
 
 def results() -> NoReturn:
@@ -75,7 +80,7 @@ def _start(program: str, module: str | None = None) -> NoReturn:
             if sys.argv[1:] == ["--version"]:
                 print(program, __version__)
             else:
-                main = import_module(module or PROGRAMS[program]).main
+                main = _imported(module or PROGRAMS[program]).main
                 signal.signal(signal.SIGINT, before)
                 code = main()
         except SystemExit as end:
@@ -91,6 +96,18 @@ def _start(program: str, module: str | None = None) -> NoReturn:
             print(f"{program}: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
         code = code or GENERAL
     sys.exit(code)
+
+
+def _imported(module: str) -> ModuleType:
+    """A module of the command line. Ends with one line where it belongs to a laboratory that is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("robustfl_bench.lab"):
+            raise
+        print(f"{module.rpartition('.')[2]} needs the laboratory, robustfl_bench/lab, which is not installed here",
+              file=sys.stderr)  # fmt: skip
+        sys.exit(2)
 
 
 def _leave(number: int, _: object) -> NoReturn:

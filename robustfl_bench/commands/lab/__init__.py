@@ -1,1 +1,1 @@
-"""The verbs of the laboratory; ``commands.laboratory`` names them."""
+"""The verbs of the laboratory; ``commands.entry`` and ``commands.results`` name them."""

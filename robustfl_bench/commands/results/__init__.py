@@ -5,15 +5,23 @@ A module for each verb has its parser and its action; ``shared`` has the argumen
 
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 
 from robustfl_bench.base.console import answer_tab, reported, say
-from robustfl_bench.commands import laboratory
 from robustfl_bench.commands.results import diff, export, figure, listing, plot, report, status, table, tune
 from robustfl_bench.commands.verb import parser_of
 
 PROGRAM = "robustfl-results"
 FIRST, LAST = (status, listing, table), (tune, plot, figure, report, diff, export)
-VERBS = (*(module.VERB for module in FIRST), *laboratory.results(), *(module.VERB for module in LAST))
+LABORATORY = ("agreement", "arena", "recommend") if find_spec("robustfl_bench.lab") else ()
+"""The verbs of the laboratory, which an installation can lack."""
+
+VERBS = (
+    *(module.VERB for module in FIRST),
+    *(import_module(f"robustfl_bench.commands.lab.results.{verb}").VERB for verb in LABORATORY),
+    *(module.VERB for module in LAST),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
