@@ -185,6 +185,8 @@ def _attempt(
         judged_by = "loss" if federation.network.regression else "accuracy"
         return outcome | {"status": folders.DIVERGED, "error": str(end), "judged_by": judged_by}, None
     except Exception as error:
+        if isinstance(error, BrokenContract):
+            samples.forget()
         return outcome | {"error": _words(error)}, traceback.format_exc()
 
 
