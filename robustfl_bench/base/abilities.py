@@ -23,7 +23,7 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
 
     When a part is built, fields annotated with an ``Option`` are checked first; then its ``__post_init__``, if it has
     one, checks what several fields must satisfy together. Methods of parts from outside this package raise
-    BrokenContract if they write into what they are given.
+    BrokenContract if they write into what they are given or end the process.
     """
 
     depends_on: ClassVar[tuple[str, ...]] = ()

@@ -12,6 +12,7 @@ from itertools import chain
 from types import FunctionType
 from typing import Any
 
+from robustfl_bench.base.contained import contained
 from robustfl_bench.base.errors import BrokenContract
 from robustfl_bench.base.public import PACKAGE
 
@@ -38,11 +39,11 @@ WORDS = {"_matrix": "updates", "x": "samples", "y": "labels"}
 
 def guarded(cls: type) -> dict[str, Callable[..., Any]]:
     """The methods of a part's class that override one of a base class, by name, each as a function that raises
-    BrokenContract if the method writes into what it is given."""
+    BrokenContract if the method writes into what it is given, or is not ``contained``."""
     methods = {}
     for name, method in vars(cls).items():
         overridden = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
-        if isinstance(method, FunctionType) and isinstance(overridden, FunctionType) and name != "__post_init__":
+        if isinstance(method, FunctionType) and isinstance(overridden, FunctionType):
             methods[name] = _guarded(method, _parameters(overridden))
     return methods
 
@@ -65,7 +66,8 @@ def _guarded(method: FunctionType, names: list[str]) -> Callable[..., Any]:
     def call(part: Any, *given: Any, **named: Any) -> Any:
         arguments = chain(zip(names, given, strict=False), named.items())
         views = _Views((name, value) for name, value in arguments if name not in WRITABLE)
-        returned = method(part, *given, **named)
+        with contained(lambda: called(part)):
+            returned = method(part, *given, **named)
         if changed := views.changed():
             raise BrokenContract(f"{called(part)} wrote into the {changed} that it was given")
         return returned
