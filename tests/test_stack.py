@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from robustfl_bench.base.errors import Terminated
 from robustfl_bench.base.parallel import workers
 from robustfl_bench.numerics.network import stacked
 from robustfl_bench.numerics.network.network import Network
@@ -152,7 +153,7 @@ def test_a_stack_with_other_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("before", [True, False])
 def test_a_signal_at_the_edge_of_a_round_reaches_all_runs(before: bool) -> None:
-    """It raises SystemExit in the caller of a run, just before the run goes on, or just after it has stopped."""
+    """It raises Terminated in the caller of a run, just before the run goes on, or just after it has stopped."""
     left: list[str] = []
 
     class Signalled:
@@ -161,10 +162,10 @@ def test_a_signal_at_the_edge_of_a_round_reaches_all_runs(before: bool) -> None:
 
         def send(self, seconds: float | None) -> Waiting:
             if self.name == "second" and before and seconds is not None:
-                raise SystemExit
+                raise Terminated
             waiting = self.run.send(seconds)
             if self.name == "second" and not before and seconds is not None:
-                raise SystemExit
+                raise Terminated
             return waiting
 
         def throw(self, error: BaseException) -> None:
@@ -172,7 +173,7 @@ def test_a_signal_at_the_edge_of_a_round_reaches_all_runs(before: bool) -> None:
             self.run.throw(error)
 
     runs: Any = [Signalled("first"), Signalled("second"), Signalled("third")]
-    with workers(1), pytest.raises(SystemExit):
+    with workers(1), pytest.raises(Terminated):
         together(runs)
     assert left == ["first", "second", "third"]
 

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, ClassVar, get_origin
 
 from robustfl_bench.base.fields import check_options
+from robustfl_bench.base.read_only import guarded, is_outside
 
 CLOSE = 0.8  # similarity of names (0 to 1) above which a method is reported as a misspelt ability
 
@@ -21,7 +22,8 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
     ``mean: ClassVar[float]``, without a value.
 
     When a part is built, fields annotated with an ``Option`` are checked first; then its ``__post_init__``, if it has
-    one, checks what several fields must satisfy together.
+    one, checks what several fields must satisfy together. Methods of parts from outside this package raise
+    BrokenContract if they write into what they are given or end the process.
     """
 
     depends_on: ClassVar[tuple[str, ...]] = ()
@@ -40,6 +42,9 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
             cls.__post_init__ = _after_options(vars(cls)["__post_init__"])  # type: ignore[method-assign, assignment]
         if Part in cls.__bases__:
             return  # a base class, whose names are the abilities
+        if is_outside(cls):
+            for name, method in guarded(cls).items():
+                setattr(cls, name, method)
         base = _kind(cls)
         if "__call__" in vars(cls) and (calls := vars(base).get("__call__")) and not _is_abstract(calls):
             defined = " and ".join(name for name, ability in vars(base).items() if _is_abstract(ability))

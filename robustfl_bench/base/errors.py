@@ -50,6 +50,13 @@ class Interrupted(RuntimeError):
     """A run was interrupted from outside. Its checkpoints are intact and the same command resumes it."""
 
 
+class Terminated(SystemExit):
+    """SIGTERM ends this process. It is raised wherever the process is, also in code that is not ours."""
+
+    def __init__(self) -> None:
+        super().__init__(TERMINATED)
+
+
 def exit_code(error: Exception) -> int:
     """The exit code of a command that ends with this error: the one that the error carries, else GENERAL."""
     code: int = getattr(error, "exit_code", GENERAL)

@@ -48,6 +48,11 @@ def is_loaded(dataset: "Dataset", data_dir: str | None, device: "torch.device") 
     return (dataset, find_folder(data_dir), device) in _LOADED
 
 
+def forget() -> None:
+    """Read data sets again when they are loaded next."""
+    _load.cache_clear()
+
+
 @lru_cache(maxsize=4)  # CIFAR-10 takes 0.7 GB: enough for a sweep over data sets, not a leak
 def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
     try:

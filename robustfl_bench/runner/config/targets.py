@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from robustfl_bench.base.abilities import Part
-from robustfl_bench.base.errors import ConfigError, DataError, near
+from robustfl_bench.base.errors import ConfigError, DataError, Terminated, near
 from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.base.opened import watch
 from robustfl_bench.parts.adapters import signatures
@@ -110,10 +110,12 @@ def build(value: Any) -> Any:
     try:
         found = getattr(import_module(module), attribute)
         return _whole(found(**fields)) if _is_part(found) else signatures.built(found, fields)
-    except (ConfigError, DataError):
+    except (ConfigError, DataError, Terminated):
         raise
-    except Exception as error:  # a user's class can raise anything
+    except (Exception, SystemExit) as error:  # a user's class can raise anything
         reason = " ".join(str(error).split())
+        if isinstance(error, SystemExit):
+            reason = f"it called sys.exit({error.code!r})"
         if isinstance(error, TypeError) and "unexpected keyword argument" in reason:
             reason = f"no option {reason.rsplit(' ', 1)[-1]}"
         hint = "; is its folder in PYTHONPATH?" if isinstance(error, ImportError) else ""
@@ -171,6 +173,8 @@ def _found(place: str, target: Any) -> Any:
         _see_current_folder()
     try:
         found = import_module(module)
+    except Terminated:
+        raise
     except (Exception, SystemExit) as error:  # a user's module can raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             here = near(module, [path.stem for path in Path.cwd().glob("*.py")])

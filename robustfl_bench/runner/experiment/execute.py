@@ -1,6 +1,5 @@
 """Run an experiment in its folder: load, train, record, resume."""
 
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.console import note
-from robustfl_bench.base.errors import TERMINATED, BrokenContract, ConfigError, Diverged, Interrupted
+from robustfl_bench.base.contained import contained
+from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.runner.config.request import Call
@@ -119,7 +119,7 @@ def completing(
         if (answer := answers.stored(planned, folder, lambda _: None)) is not None:
             return answer
         try:
-            with repeatable.watched(planned.config):
+            with contained(lambda: repeatable.named(planned.config)), repeatable.watched(planned.config):
                 data = _load(planned)
                 federation = _federation(planned, data, where)
         except Exception as error:  # errors of the call, not failures of a run: nothing is left
@@ -169,7 +169,10 @@ def _attempt(
         if planned.settings.precision != "highest" and outcome["products"] == "float32":
             note(f"precision={planned.settings.precision}: this processor has no units for it that serve this model; "
                  "products are in float32")  # fmt: skip
-        with threads(choose_threads(planned, len(data.train_y))) as number:
+        with (
+            threads(choose_threads(planned, len(data.train_y))) as number,
+            contained(lambda: repeatable.named(planned.config)),
+        ):
             outcome["num_threads"] = number
             if train is None:
                 outcome |= yield from _train_beside_others(planned, federation, folder, trackers, silent)
@@ -185,6 +188,8 @@ def _attempt(
         judged_by = "loss" if federation.network.regression else "accuracy"
         return outcome | {"status": folders.DIVERGED, "error": str(end), "judged_by": judged_by}, None
     except Exception as error:
+        if isinstance(error, BrokenContract):
+            samples.forget()
         return outcome | {"error": _words(error)}, traceback.format_exc()
 
 
@@ -356,6 +361,6 @@ def _train_here(
                 folder.cut(state.round)
                 folder.save_checkpoint({"state": state.stored()}, stamp)
         if isinstance(error, Exception):
-            sys.exit(TERMINATED)
+            raise Terminated from error
         raise
     return {"model_sha256": digest(state.params)}

@@ -3,12 +3,12 @@
 import errno
 
 from robustfl_bench.base.console import say, unexpected
-from robustfl_bench.base.errors import ConfigError, DataError, Interrupted, exit_code
+from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, Interrupted, exit_code
 from robustfl_bench.runner.experiment.execute import RunFailed
 from robustfl_bench.runner.store.folders import RunLocked
 from robustfl_bench.runner.store.writing import TRANSIENT, Damaged
 
-_EXPECTED = (ConfigError, DataError, Interrupted, RunFailed, RunLocked, Damaged, OSError)
+_EXPECTED = (BrokenContract, ConfigError, DataError, Interrupted, RunFailed, RunLocked, Damaged, OSError)
 
 _REMEDIES = {
     "free space for it": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import __version__
 from robustfl_bench.base.code_digest import PACKAGE, package_digest
-from robustfl_bench.base.errors import TERMINATED, ConfigError
+from robustfl_bench.base.errors import ConfigError, Terminated
 from robustfl_bench.runner.experiment.plan import Plan, num_params
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def threads(number: int) -> Iterator[int]:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """The first SIGTERM raises SystemExit, so that a checkpoint can be saved; further ones are ignored."""
+    """The first SIGTERM raises Terminated, so that a checkpoint can be saved; further ones are ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -74,13 +74,13 @@ def terminable() -> Iterator[None]:
 
 def _leave(*_: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(TERMINATED)
+    raise Terminated
 
 
 def is_leaving(error: BaseException) -> bool:
-    """Whether a run within ``terminable`` ends because of a signal. A library may turn the SystemExit of SIGTERM into
-    an error of its own."""
-    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+    """Whether a run within ``terminable`` ends because of a signal. A library may turn the end that SIGTERM asks
+    for into an error of its own."""
+    if isinstance(error, (KeyboardInterrupt, Terminated)):
         return True
     here = threading.current_thread() is threading.main_thread()
     return here and signal.getsignal(signal.SIGTERM) is signal.SIG_IGN

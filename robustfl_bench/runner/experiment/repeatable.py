@@ -29,12 +29,16 @@ def unseeded(config: Mapping[str, Any]) -> list[str]:
     return list(_found.get(str(outside(config)), ()))
 
 
+def named(config: Mapping[str, Any]) -> str:
+    """The parts of a run from outside, in words."""
+    return " or ".join(f"{group} {name}" for group, names in outside(config).items() for name in names)
+
+
 def remark(config: Mapping[str, Any], found: Iterable[object]) -> str:
     """One line on a run whose parts from outside were found ``unseeded``."""
-    named = " or ".join(f"{group} {name}" for group, names in outside(config).items() for name in names)
     words = ["the clock or a generator without a seed" if name == UNKNOWN else str(name) for name in found]
     return (
-        f"{named} uses {' and '.join(words)}, which seed does not fix: the same command gives other numbers "
+        f"{named(config)} uses {' and '.join(words)}, which seed does not fix: the same command gives other numbers "
         "each time; draw from the rng of the view, or from robustfl_bench.base.seeding.generator(seed, name)"
     )
 

@@ -41,6 +41,13 @@ def among(processes: int) -> Iterator[None]:
         _shared = None
 
 
+def forget() -> None:
+    """Let later runs of this process read their samples again, as a part wrote into those that it was given."""
+    datasets.forget()
+    if isinstance(_shared, SharedFiles):
+        _shared.let_go()
+
+
 def load(asked: Asked, device: "torch.device") -> Data:
     """The data of a run on ``device``, see ``datasets.load``."""
     dataset, data_dir = _dataset(asked, device), asked.settings.data_dir

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.errors import DataError, Terminated
 from robustfl_bench.runner.experiment import samples
 from robustfl_bench.runner.experiment.machine import SMALL, choose_device, choose_threads, work_of_round
 from robustfl_bench.runner.experiment.plan import Asked, Plan, num_params
@@ -77,7 +77,7 @@ def alone(run: Steps[Ended]) -> Ended:
 def together(runs: Sequence[Steps[Ended]]) -> list[Ended]:
     """The results of runs whose rounds go in step.
 
-    If one is interrupted, so are all others: SystemExit is raised where they wait. A run that was resumed from a later
+    If one is interrupted, so are all others: Terminated is raised where they wait. A run that was resumed from a later
     round waits for the others.
     """
     from robustfl_bench.train.stack import Stack
@@ -104,6 +104,6 @@ def together(runs: Sequence[Steps[Ended]]) -> list[Ended]:
     except BaseException:
         for run in runs:  # a signal can come just before a run goes on, or just after it stopped
             with suppress(BaseException):
-                run.throw(SystemExit())
+                run.throw(Terminated())
         raise
     return [ended[number] for number in range(len(runs))]
