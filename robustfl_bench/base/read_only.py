@@ -51,7 +51,7 @@ def guarded(cls: type) -> dict[str, Callable[..., Any]]:
 def is_outside(cls: type) -> bool:
     """Whether the code of a class is not of this package, or calls somebody else's, as adapters do."""
     package, _, room = cls.__module__.partition(".")
-    return package != PACKAGE.name or room.startswith("adapters.")
+    return package != PACKAGE.name or room.startswith("parts.adapters.")
 
 
 def _parameters(method: Any) -> list[str]:
