@@ -6,10 +6,10 @@ A module for each verb has its parser and its action; ``shared`` has the argumen
 import warnings
 from collections.abc import Sequence
 
-from robustfl_bench.base.console import answer_tab, reported, say
+from robustfl_bench.base.console import answer_tab, say
 from robustfl_bench.commands.lab.results import agreement, arena, recommend
 from robustfl_bench.commands.results import diff, export, figure, listing, plot, report, status, table, tune
-from robustfl_bench.commands.verb import parser_of
+from robustfl_bench.commands.verb import obeyed, parser_of
 
 PROGRAM = "robustfl-results"
 MODULES = (status, listing, table, agreement, arena, recommend, tune, plot, figure, report, diff, export)
@@ -18,11 +18,11 @@ VERBS = tuple(module.VERB for module in MODULES)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Console entry point; returns its exit code. Warnings are printed at the end, if the verb succeeds."""
-    parser = parser_of(PROGRAM, "Tables and figures from the run folders of robustfl-bench.", VERBS)
+    parser = parser_of(PROGRAM, "Tables and figures from the run folders of robustfl-bench.", VERBS, allow=True)
     answer_tab(parser)
     arguments = parser.parse_args(argv)
     with warnings.catch_warnings(record=True) as caught:
-        code = reported(arguments.run, arguments, prefix=PROGRAM)
+        code = obeyed(arguments.run, arguments, prefix=PROGRAM)
     if not code:
         for warning in caught:
             say(f"{PROGRAM}: {warning.message}")
