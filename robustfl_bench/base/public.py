@@ -61,7 +61,7 @@ def parts() -> list[str]:
 def home(target: str) -> str | None:
     """The module of the class with this public name; None for a name that is not of this package."""
     room, _, name = target.rpartition(".")
-    return modules_of(room).get(name) if room.startswith(f"{PACKAGE.name}.") else None
+    return modules_of(room).get(name) if re.fullmatch(rf"{PACKAGE.name}(\.\w+)+", room) else None  # no other folder
 
 
 @cache

@@ -123,8 +123,9 @@ class _Views:
 
 def _is_view(kind: type) -> bool:
     """Whether objects of a class only hold what a part may read: dataclasses and updates of this package."""
-    inside = kind.__module__.startswith(f"{PACKAGE.name}.")
-    return inside and (is_dataclass(kind) or ".numerics." in kind.__module__ or kind.__name__ == "Population")
+    package, _, room = kind.__module__.partition(".")
+    is_numeric = room.startswith("numerics.") and not room.startswith("numerics.network.")
+    return package == PACKAGE.name and (is_dataclass(kind) or is_numeric or kind.__name__ == "Population")
 
 
 class _Kept:

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from io import TextIOWrapper
 from types import ModuleType
@@ -34,6 +35,10 @@ LABORATORY = {
 """The verbs of the laboratory, ``robustfl_bench/lab``, which an installation can lack."""
 
 
+READ_NO_RESULTS = ("--list", "completion", "docs", "new")
+"""Those of VERBS in which a name is always the user's."""
+
+
 def bench() -> NoReturn:
     """``robustfl-bench``: runs, or one of VERBS."""
     words = sys.argv[1:]
@@ -42,13 +47,15 @@ def bench() -> NoReturn:
     if module:
         sys.argv.remove(verb)
     asked_by_tab = "_ARGCOMPLETE" in os.environ  # then the environment also holds the words
-    _start("robustfl-bench", VERBS["completion"] if asked_by_tab else module)
+    if asked_by_tab:
+        verb, module = "completion", VERBS["completion"]
+    _start("robustfl-bench", module, module is not None and verb not in READ_NO_RESULTS)
 
 
 def results() -> NoReturn:
     """``robustfl-results``. It keeps nearly all that it makes, so it seldom looks for garbage, a fifth of its time."""
     gc.set_threshold(200_000, 20, 20)
-    _start("robustfl-results")
+    _start("robustfl-results", reads=True)
 
 
 def data() -> NoReturn:
@@ -61,9 +68,9 @@ def ring() -> NoReturn:
     _start("robustfl-ring")
 
 
-def _start(program: str, module: str | None = None) -> NoReturn:
+def _start(program: str, module: str | None = None, reads: bool = False) -> NoReturn:
     """Import a module, by default that of the program, and exit with the code of its ``main``. ``--version`` alone
-    needs no import.
+    needs no import. If it ``reads`` results, names in them import nothing; see ``verb.obeyed``.
     """
     if sys.stdout is None:  # closed by the caller: >&-
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
@@ -72,6 +79,7 @@ def _start(program: str, module: str | None = None) -> NoReturn:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not if a shell made a background job ignore it
         signal.signal(signal.SIGINT, _leave)
+    from robustfl_bench.base import trusted
     from robustfl_bench.base.errors import GENERAL, INTERRUPTED
 
     code: str | int | None = None
@@ -82,7 +90,8 @@ def _start(program: str, module: str | None = None) -> NoReturn:
             else:
                 main = _imported(module or PROGRAMS[program]).main
                 signal.signal(signal.SIGINT, before)
-                code = main()
+                with trusted.only() if reads else nullcontext():
+                    code = main()
         except SystemExit as end:
             code = end.code
         sys.stdout.flush()

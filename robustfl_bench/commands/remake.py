@@ -3,9 +3,12 @@
 import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 
-from robustfl_bench.base.console import Parser, add_jobs, counted, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, counted, say
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import made_cells
+from robustfl_bench.commands.verb import add_allow, obeyed
 from robustfl_bench.read.runs import archive, asking, origins, records
 from robustfl_bench.read.runs.where import where
 from robustfl_bench.runner.store.folders import INFEASIBLE, MEASURED
@@ -23,26 +26,31 @@ def main() -> int:
     parser.add_argument("file", metavar="FILE.csv", help="such as results/boba/quick.csv; may end in .gz")
     parser.add_argument("--where", action="append", default=[], metavar="KEY=VALUE",
                         help="only these runs, repeatable: dataset=mnist, attack=none,ipm")  # fmt: skip
+    add_allow(parser)
     parser.add_argument("--dry-run", action="store_true", help="print their commands; make nothing")
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
     add_jobs(parser)
-    return reported(_remake, parser.parse_args(sys.argv[1:]))
+    return obeyed(_remake, parser.parse_args(sys.argv[1:]))
 
 
 def _remake(asked: Namespace) -> int:
     kept = archive.read(asked.file)
     asked_for = where(kept, asked.where)
     old = asked_for[origins.outdated(asked_for)].to_dict("records")
-    words = {str(run["run_id"]): asking.overrides(run) for run in old}
-    lost = [run["run"] for run in old if not words[str(run["run_id"])]]
+    asked_words, lost = list[Sequence[str]](), list[str]()
+    for run in old:
+        try:
+            asked_words.append(asking.words(run))
+        except ConfigError as error:
+            lost.append(f"{run['run']}: {error}")
     if lost:
         say(f"{len(lost)} of {len(old)} cannot be asked for with today's options, such as {lost[0]}")
     seconds = sum(float(run["seconds"]) for run in old)
     say(f"{asked.file}: {len(old)} of {len(asked_for)} runs by other code than today's; they took {seconds:.0f} s")
-    asked_words = [list(own) for own in words.values() if own]
     if asked.dry_run:
-        print(*(shlex.join(["robustfl-bench", *own]) for own in asked_words), sep="\n")
-        return 0
+        for own in asked_words:
+            print(shlex.join(["robustfl-bench", *own]))
+        return 1 if lost else 0
     if not asked_words:
         return 1 if lost else 0
     cells = tuple((*own, f"results_dir={asked.results_dir}") for own in asked_words)

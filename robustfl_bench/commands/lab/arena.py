@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.base.console import Parser, add_jobs, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands import verb
@@ -32,7 +32,7 @@ def main() -> int:
     about = "Enter a rule into the arena, or try an attack against its list."
     parser = verb.parser_of("robustfl-bench arena", about, [ENTER, ATTACK])
     arguments = parser.parse_args(sys.argv[1:])
-    return reported(arguments.run, arguments)
+    return verb.obeyed(arguments.run, arguments)
 
 
 def _add(parser: Parser) -> None:

@@ -9,9 +9,10 @@ from argparse import Namespace
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from robustfl_bench.base.console import Parser, add_jobs, answer_tab, completed, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, answer_tab, completed, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import made_cells
+from robustfl_bench.commands.verb import obeyed
 from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import hours
 from robustfl_bench.lab.agreement.decisions import Open, WantedRun
@@ -48,7 +49,7 @@ def main() -> int:
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
     add_jobs(parser)
     answer_tab(parser)
-    return reported(_decide, parser.parse_args(sys.argv[1:]))
+    return obeyed(_decide, parser.parse_args(sys.argv[1:]))
 
 
 def _decide(asked: Namespace) -> None:

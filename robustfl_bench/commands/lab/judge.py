@@ -6,9 +6,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from robustfl_bench.base.console import Parser, add_jobs, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import check_overrides, made_all
+from robustfl_bench.commands.verb import obeyed
 from robustfl_bench.lab.studies import judge, judgement
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.runner.config import compose, identity, options
@@ -36,7 +37,7 @@ def main() -> int:
     parser.add_argument("--output", action="append", default=[], metavar="FILE",
                         help=f"also write the page ({', '.join(TEXTS)}) or its numbers (.csv); repeatable")  # fmt: skip
     parser.add_argument("--format", choices=sheets.FORMATS, default="text")
-    return reported(_judge, parser.parse_args(sys.argv[1:]))
+    return obeyed(_judge, parser.parse_args(sys.argv[1:]))
 
 
 def _judge(asked: Namespace) -> int:

@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from robustfl_bench.base.console import Parser, answer_tab, completed, reported
+from robustfl_bench.base.console import Parser, answer_tab, completed
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.verb import obeyed
 from robustfl_bench.read.pages import figures
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables.described import PaperFigure
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     completed(given, overrides)
     parser.add_argument("--output", metavar="FILE.csv", help="file for the points of the figure (PAPER_FIGURE.csv)")
     answer_tab(parser)
-    return reported(_probe, parser.parse_args(arguments), known)
+    return obeyed(lambda asked: _probe(asked, known), parser.parse_args(arguments))
 
 
 def _probe(asked: argparse.Namespace, known: Mapping[str, PaperFigure]) -> None:

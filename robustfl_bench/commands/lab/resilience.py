@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.console import Parser, reported
+from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.verb import obeyed
 from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.parts.pre_aggregations.base import PreAggregation
@@ -62,7 +63,7 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Console entry point; returns its exit code."""
-    return reported(_write, _parser().parse_args(arguments))
+    return obeyed(_write, _parser().parse_args(arguments))
 
 
 def _write(asked: argparse.Namespace) -> None:

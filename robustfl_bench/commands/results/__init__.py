@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-from robustfl_bench.base.console import answer_tab, reported, say
+from robustfl_bench.base.console import answer_tab, say
 from robustfl_bench.commands.results import diff, export, figure, listing, plot, report, status, table, tune
-from robustfl_bench.commands.verb import parser_of
+from robustfl_bench.commands.verb import obeyed, parser_of
 
 PROGRAM = "robustfl-results"
 FIRST, LAST = (status, listing, table), (tune, plot, figure, report, diff, export)
@@ -26,11 +26,11 @@ VERBS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Console entry point; returns its exit code. Warnings are printed at the end, if the verb succeeds."""
-    parser = parser_of(PROGRAM, "Tables and figures from the run folders of robustfl-bench.", VERBS)
+    parser = parser_of(PROGRAM, "Tables and figures from the run folders of robustfl-bench.", VERBS, allow=True)
     answer_tab(parser)
     arguments = parser.parse_args(argv)
     with warnings.catch_warnings(record=True) as caught:
-        code = reported(arguments.run, arguments, prefix=PROGRAM)
+        code = obeyed(arguments.run, arguments, prefix=PROGRAM)
     if not code:
         for warning in caught:
             say(f"{PROGRAM}: {warning.message}")

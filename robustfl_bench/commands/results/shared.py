@@ -36,17 +36,6 @@ def add_runs(parser: Parser) -> None:
     add_folder(parser)
 
 
-def add_allowed(parser: Parser) -> None:
-    """The argument ``--allow``."""
-    parser.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="PACKAGE",
-        help="a package whose rules may be imported and tested; repeatable",
-    )
-
-
 def add_conditions(parser: Parser) -> None:
     """The argument ``--where``."""
     condition = parser.add_argument(

@@ -48,6 +48,7 @@ class RuleCheck:
 def check(content: Mapping[str, Any]) -> RuleCheck:
     """Try the rule of this content of the config group ``aggregator``. Raises ConfigError if it cannot be built or
     refuses the round."""
+    targets.check("aggregator", content)
 
     def build(assumed: int) -> Aggregator:
         rule = targets.build(_declared(content, assumed))

@@ -60,7 +60,7 @@ class ArenaEntry:
 
 def result(entry: ArenaEntry, book: Callable[[str], Track] = Track) -> Sheet:
     """The result of a rule's entry in a rule book, see ``tuned.BOOKS``."""
-    arena = Arena(entry.runs, entry.protocol, [str(entry.content["_target_"]).partition(".")[0]], book)
+    arena = Arena(entry.runs, entry.protocol, book)
     own = [(panel, panel.standings[rule]) for panel in arena.panels.values() for rule in panel.standings
            if rule not in (HONEST, "average") or rule == entry.name]  # fmt: skip
     rows = [

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base import trusted
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.track import ArenaRun
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 class RuleNeeds:
     """The needs and dependences of rules, each measured once; a reason in words if that is impossible."""
 
-    def __init__(self, table: pd.DataFrame, runs: Sequence[ArenaRun], allowed: Sequence[str]) -> None:
+    def __init__(self, table: pd.DataFrame, runs: Sequence[ArenaRun]) -> None:
         self._runs = {run.rule: run for run in runs}
-        self._table, self._allowed = table, allowed
+        self._table = table
         self._known: dict[str, RuleCheck | str] = {}
 
     def check(self, rule: str) -> RuleCheck | str:
@@ -58,17 +59,18 @@ class RuleNeeds:
         from robustfl_bench.lab.arena.checks import check
 
         row = self._row(rule)
-        package = str(row["aggregator._target_"]).partition(".")[0]
-        if package not in (PACKAGE.name, *self._allowed):
-            return f"not tried: add --allow {package}"
+        target = str(row["aggregator._target_"])
+        is_ours = target.startswith(f"{PACKAGE.name}.")
         try:
-            if package == PACKAGE.name:
-                name, others = self.asked_as(rule)
-                return check(compose.resolve([f"aggregator={name}", *others]).config["aggregator"])
-            return check(stored.read(str(row["folder"]))["aggregator"])
+            with trusted.only():
+                trusted.check(target)
+                if is_ours:
+                    name, others = self.asked_as(rule)
+                    return check(compose.resolve([f"aggregator={name}", *others]).config["aggregator"])
+                return check(stored.read(str(row["folder"]))["aggregator"])
         except ConfigError as error:
             return f"not tried: {error}"
         except Exception as error:
-            if package == PACKAGE.name:
+            if is_ours:
                 raise
             return f"not tried: {type(error).__name__}: {one_line(error)}"  # a user's rule can raise anything

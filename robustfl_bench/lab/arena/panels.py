@@ -155,15 +155,13 @@ class ArenaPanel:
 class Arena:
     """The runs of a track with their panels and the needs of the rules, each computed when first read."""
 
-    def __init__(
-        self, table: pd.DataFrame, name: str, allowed: Sequence[str] = (), book: Callable[[str], Track] = Track
-    ) -> None:
-        """``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``.
+    def __init__(self, table: pd.DataFrame, name: str, book: Callable[[str], Track] = Track) -> None:
+        """``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``trusted``.
         ``book`` is the kind of track: the rules as they come, or ``tuned.TunedTrack``. Raises ConfigError for an
         unknown track, NoRuns if it has none."""
         self.table = table
         self.track, self.runs = track_and_runs(table, name, book)
-        self.needs = RuleNeeds(table, self.runs, allowed)
+        self.needs = RuleNeeds(table, self.runs)
 
     @cached_property
     def settled(self) -> dict[int, list[ArenaRun]]:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base import trusted
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.pages import plots
@@ -248,7 +249,8 @@ def _cautions(shown: Points) -> str:
 def _classes(dataset: str) -> int | None:
     """The number of classes of a data set, by its class; None if its options decide."""
     try:
-        classes = targets.build({"_target_": dataset}).num_classes
+        with trusted.only():
+            classes = targets.build({"_target_": dataset}).num_classes
     except (ConfigError, AttributeError):
         return None
     return classes if isinstance(classes, int) and classes > 1 else None

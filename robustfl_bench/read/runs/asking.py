@@ -7,10 +7,11 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+from robustfl_bench.base import trusted
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs.records import leaf, text
-from robustfl_bench.runner.config import compose, identity, options
+from robustfl_bench.runner.config import compose, identity, options, targets
 from robustfl_bench.runner.config.options import Nested
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.settings import DEFINING
@@ -21,24 +22,38 @@ _TARGET = "._target_"
 
 def overrides(run: Mapping[Hashable, Any]) -> Sequence[str]:
     """The overrides of a row of ``records.load``; none if today's options cannot make this run."""
+    try:
+        return words(run)
+    except ConfigError:
+        return ()
+
+
+def words(run: Mapping[Hashable, Any]) -> Sequence[str]:
+    """The same; raises ConfigError if today's options cannot make this run, or if it names a package that is not
+    ``trusted``."""
+    with trusted.only():
+        resolved = _resolved(run)
+        targets.check_stored(resolved.config, trusted.packages(), f"run {run['run_id']}")
+    if resolved.run_id != run["run_id"]:
+        raise ConfigError("its settings make another run")
+    return resolved.overrides
+
+
+def _resolved(run: Mapping[Hashable, Any]) -> compose.Resolved:
     own, around = _unwrapped({str(key): value for key, value in run.items()})
     values = {key: written for key, value in _placed(own).items() if (written := text(value)) != _ABSENT}
     groups, scalars = options.defaults()
     usual = {name: text(leaf(value)) for name, value in {**groups, **scalars}.items() if name in DEFINING}
     words = [f"{name}={values[name]}" for name in usual if values.get(name, usual[name]) != usual[name]]
-    try:
-        for group in (group for group in GROUPS if group in values):
-            words += _inner_options(group, values)
-        composed = {key: text(leaf(value)) for key, value in flatten(compose.resolve(words).config)}
-        words += [
-            f"{'' if key in composed else '+'}{key}={value}"
-            for key, value in values.items()
-            if "." in key and not key.endswith(_TARGET) and value != composed.get(key, "null")
-        ]
-        resolved = compose.resolve([*words, *around])
-    except ConfigError:
-        return ()
-    return resolved.overrides if resolved.run_id == run["run_id"] else ()
+    for group in (group for group in GROUPS if group in values):
+        words += _inner_options(group, values)
+    composed = {key: text(leaf(value)) for key, value in flatten(compose.resolve(words).config)}
+    words += [
+        f"{'' if key in composed else '+'}{key}={value}"
+        for key, value in values.items()
+        if "." in key and not key.endswith(_TARGET) and value != composed.get(key, "null")
+    ]
+    return compose.resolve([*words, *around])
 
 
 def _unwrapped(run: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:

@@ -52,8 +52,8 @@ def resolve(
 
 def shown(overrides: Sequence[str], search: Search = HERE, resolve: bool = False) -> dict[str, Any]:
     """The config of ``robustfl-bench OVERRIDES``, with interpolations as written unless it is resolved. As nothing is
-    built of it, ``rerun=FOLDER`` needs no ``allow``. Raises ConfigError."""
-    config = _composed(words.overrides(overrides), search, trusted=True).config
+    built of it then, ``rerun=FOLDER`` needs no ``allow``. Raises ConfigError."""
+    config = _composed(words.overrides(overrides), search, trusted=not resolve).config
     return _resolved(config) if resolve else config
 
 

@@ -86,7 +86,9 @@ def search(config_dir: str | Path | None = None) -> Search:
 
 
 def find(path: str, search: Search = HERE) -> Path | None:
-    """The file of a config such as ``aggregator/krum``, or None."""
+    """The file of a config such as ``aggregator/krum``, or None; none outside of the folders."""
+    if ".." in path.split("/"):
+        return None
     try:
         return next((file for folder in search if (file := folder / f"{path}.yaml").is_file()), None)
     except (OSError, ValueError):  # no file can have this name

@@ -3,19 +3,17 @@
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from inspect import get_annotations
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
+from robustfl_bench.base import trusted
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.errors import ConfigError, DataError, Terminated, near
 from robustfl_bench.base.fields import type_of_field
-from robustfl_bench.base.opened import watch
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.parts.adapters.adapter import Adapter
 from robustfl_bench.train.parts import GROUPS, kind
@@ -105,10 +103,8 @@ def build(value: Any) -> Any:
     if "_target_" not in value:
         return fields
     module, _, attribute = str(value["_target_"]).rpartition(".")
-    if module.partition(".")[0] != PACKAGE:
-        _see_current_folder()
     try:
-        found = getattr(import_module(module), attribute)
+        found = getattr(trusted.module(module), attribute)
         return _whole(found(**fields)) if _is_part(found) else signatures.built(found, fields)
     except (ConfigError, DataError, Terminated):
         raise
@@ -169,10 +165,10 @@ def _is_part(found: Any) -> bool:
 def _found(place: str, target: Any) -> Any:
     """The object of a dotted name."""
     module, _, name = str(target).rpartition(".")
-    if module.partition(".")[0] != PACKAGE:
-        _see_current_folder()
     try:
-        found = import_module(module)
+        found = trusted.module(module)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
     except Terminated:
         raise
     except (Exception, SystemExit) as error:  # a user's module can raise anything
@@ -188,16 +184,6 @@ def _found(place: str, target: Any) -> Any:
         file = "" if module.partition(".")[0] == PACKAGE else f" ({getattr(found, '__file__', 'no file')})"
         raise ConfigError(f"{place}: {module}{file} has no {name!r}{near(name, dir(found))}")
     return getattr(found, name)
-
-
-def _see_current_folder() -> None:
-    """Add the current folder to the end of Python's path, on which an installed command does not have it. At the end, a
-    ``random.py`` there hides no other module.
-    """
-    watch()
-    here = os.getcwd()
-    if not {"", here} & set(sys.path):
-        sys.path.append(here)
 
 
 def _check_class(place: str, found: Any, wanted: type[Part]) -> None:

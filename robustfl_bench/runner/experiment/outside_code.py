@@ -1,7 +1,6 @@
 """The code of parts from outside this package: their sources, what these import, and what they read."""
 
 import hashlib
-import importlib
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
+from robustfl_bench.base import trusted
 from robustfl_bench.base.cells import cells_of
 from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by
 from robustfl_bench.base.source_code import Origin, closure, effective, imports_of
@@ -146,7 +146,7 @@ def _module(name: str) -> ModuleType:
     """The module of a class, or of one of its methods."""
     while name := name.rpartition(".")[0]:
         try:
-            return importlib.import_module(name)
+            return trusted.module(name)
         except ModuleNotFoundError:
             continue
     raise ImportError("not a name of a class")

@@ -21,7 +21,6 @@ def _add(parser: Parser) -> None:
     track = parser.add_argument("track", nargs="?", default="digits", help="the track of the arena (%(default)s)")
     completed(track, lambda **_: tracks())
     parser.add_argument("--format", choices=sheets.FORMATS, default="text")
-    shared.add_allowed(parser)
     add_book(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--claims", action="store_true", help="show verdicts on the claims of papers instead")
@@ -58,14 +57,14 @@ def _run(arguments: Namespace) -> None:
     if arguments.entries is not None:
         submitted, track = entries.load(arguments.entries), arguments.track
         try:
-            arena = Arena(submitted, track, arguments.allow, book)
+            arena = Arena(submitted, track, book)
         except NoRuns:
             command = f"robustfl-bench arena enter RULE --protocol {track} --output {arguments.entries}"
             raise NoRuns(f"no entry in {arguments.entries} is of the track {track}; {command} writes one") from None
         print(sheets.FORMATS[arguments.format]([entries.sheet(arena)]), end="")
         return
     runs = shared.load_any(arguments, of_arena=True)
-    arena, view = Arena(runs, arguments.track, arguments.allow, book), VIEWS.get(arguments.view)
+    arena, view = Arena(runs, arguments.track, book), VIEWS.get(arguments.view)
     if arguments.plot is not None:
         frame = shared.frame(arguments)
         drawn = picture.standing(arena, arguments.attackers, frame) if view is None else view.picture(arena, frame)

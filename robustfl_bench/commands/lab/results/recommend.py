@@ -27,7 +27,6 @@ def _add(parser: Parser) -> None:
     )  # fmt: skip
     completed(track, lambda **_: tracks())
     parser.add_argument("--format", choices=(*sheets.FORMATS, "md"), default="text")
-    shared.add_allowed(parser)
     add_book(parser)
     shared.add_runs(parser)
 
@@ -37,7 +36,7 @@ def _run(arguments: Namespace) -> None:
 
     def arena(track: str) -> Arena:
         runs = shared.load_any(arguments, of_arena=True, folders=(track, f"{track}_{arguments.book}"))
-        return Arena(runs, track, arguments.allow, book)
+        return Arena(runs, track, book)
 
     if arguments.track is None:
         found = newest(arena, arguments.partition, arguments.attackers, reads, book)
