@@ -149,11 +149,16 @@ def test_kappas_are_those_of_a_partition_and_number_of_attackers(shipped: Arena)
 def test_a_recommendation_is_the_group_of_the_best_and_their_limits(arena: Arena) -> None:
     found = recommend(arena, "dirichlet", "0.2", server_data=False)
     assert found.panel.partition == "mild_dirichlet" and [of.rule for of in found.group] == ["geomed", "caf"]
-    assert found.answer == "geomed scores best of 5 rules; 1 cannot be told from it: caf"
+    assert (
+        found.answer
+        == "geomed has the highest score of 5 rules, each the lowest known so far; 1 cannot be told from it: caf"
+    )
     assert [of.rule for of in recommend(arena, "iid", "5", True).group] == ["fltrust"]
     limits = found.limits()
-    assert limits[0].startswith("No rule of the group is sure to keep more than ")
-    assert any("samples alone score" in line and "geomed and caf are surely better" in line for line in limits)
+    assert limits[0].startswith("The seeds show of no rule of the group that it keeps more than ")
+    assert any(
+        "samples alone score" in line and "geomed and caf are above that beyond the seeds" in line for line in limits
+    )
     assert any(line.startswith("26 attacks were run") for line in limits) and any("3 seeds" in line for line in limits)
     krum, fltrust = (found.panel.fails(found.panel.standings[rule]) for rule in ("krum", "fltrust"))
     assert krum[0] == "ipm" and not fltrust

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena import beside, claims, conclusions, findings, page, pairs, picture, rounding
+from robustfl_bench.lab.arena.conditions import LOWEST, not_tried
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import tracks
 from robustfl_bench.lab.arena.views import VIEWS, books
 from robustfl_bench.lab.arena.views.base import ArenaView
-from robustfl_bench.lab.arena.words import sentence
+from robustfl_bench.lab.arena.words import listed, sentence
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, save
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.records import NoRuns
@@ -136,8 +137,9 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
     heads = [f"![The best rules with {arena.share(number)} attackers]({_picture(name, 'leading', arena, number)})"
              for number in arena.settled]  # fmt: skip
     return "\n\n".join(part.rstrip("\n") for part in (
-        f"# Arena {name}, version 2\n\nMade by `make arena`. A panel is a partition with a share of attackers, and has "
-        "its own groups of rules. [The arena](README.md) has the protocol.",
+        f"# Arena {name}, version 2\n\n**Every score is {LOWEST}. Not tried: "
+        f"{in_words(listed(not_tried(arena)))}.**\n\nMade by `make arena`. A panel is a partition with a share of "
+        "attackers, and has its own groups of rules. [The arena](README.md) has the protocol.",
         "## Findings",
         "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"])),
         sheets.markdown([conclusions.at_a_glance(arena, arenas["digits"])]),

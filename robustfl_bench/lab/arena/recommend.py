@@ -13,9 +13,10 @@ from typing import Any
 from robustfl_bench.base.answers import as_json as rendered
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.additions import Addition
+from robustfl_bench.lab.arena.conditions import LOWEST, not_tried
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.page import SCORE_MEANING
-from robustfl_bench.lab.arena.pairs import contenders, surely
+from robustfl_bench.lab.arena.pairs import beside_server, contenders
 from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
 from robustfl_bench.lab.arena.planning import NAME as PLANNED
 from robustfl_bench.lab.arena.planning import by_rule
@@ -63,12 +64,8 @@ class Recommendation:
                 f"no rule keeps half of what honest clients reach; {names[0]}, the best of {len(self.rules)}, scores "
                 f"{self.group[0].score.value:.0f}"
             )
-        if len(names) == 1:
-            return f"{names[0]} is the best of {len(self.rules)} rules"
-        return (
-            f"{names[0]} scores best of {len(self.rules)} rules; {len(names) - 1} cannot be told from it: "
-            f"{listed(names[1:])}"
-        )
+        words = f"{names[0]} has the highest score of {len(self.rules)} rules, each {LOWEST}"
+        return f"{words}; {len(names) - 1} cannot be told from it: {listed(names[1:])}" if names[1:] else words
 
     def limits(self) -> list[str]:
         """What nobody can promise there."""
@@ -77,13 +74,13 @@ class Recommendation:
         lines = []
         if known:
             lines.append(
-                f"No rule of the group is sure to keep more than {max(known):.0f}% of what honest clients reach: the "
-                "largest lower end of their intervals."
+                f"The seeds show of no rule of the group that it keeps more than {max(known):.0f}% of what honest "
+                "clients reach, even under the attacks that were run: the largest lower end of their intervals."
             )
         lines += [line for line in (self._server(), self._everyone(), self._wrong_f()) if line]
         lines.append(
-            f"{panel.attacks} attacks were run, each alone and from the first round to the last. A stronger one may "
-            f"exist{self._beyond()}."
+            f"{panel.attacks} attacks were run, each alone and from the first round to the last. A score is "
+            f"{LOWEST}, and a stronger attack may exist{self._beyond()}. Not tried: {listed(not_tried(arena))}."
         )
         lines += self._plans()
         if panel.seeds == 1:
@@ -111,7 +108,7 @@ class Recommendation:
         if not self.planned:
             return []
         group = [standing.rule for standing in self.group]
-        met = [of for of in self.planned.values() if of.rule in group]
+        met = [self.planned[rule] for rule in group if rule in self.planned]
         words = [f"{of.rule} {of.words}" for of in met]
         others = [rule for rule in group if rule not in self.planned]
         seeds = min(of.score.n for of in met or self.planned.values())
@@ -121,7 +118,7 @@ class Recommendation:
         by_list = self.arena.by_list[self.panel.number, self.panel.partition].standings
         for rule in self.rules:
             alone = by_list[rule].score.value
-            if self.panel.standings[rule].attack == PLANNED and alone > self.group[0].score.value:
+            if rule not in group and rule in self.planned and alone > self.group[0].score.value:
                 lines.append(
                     f"Without them {rule} would be ahead with {alone:.0f}; they leave {self.planned[rule].words}."
                 )
@@ -132,13 +129,13 @@ class Recommendation:
         server = self.panel.server
         if server is None or not server.accuracies:
             return ""
-        surely_better, _ = surely(self.panel, contenders(self.panel))
-        better = [of.rule for of in self.group if of.rule in surely_better]
+        above, _ = beside_server(self.panel, contenders(self.panel))
+        better = [of.rule for of in self.group if of.rule in above]
         beaten = "" if self.server_data else ", which needs no clients"
         score = f"{server.score.value:.0f}{bounds(self.panel.interval(server))}"
         return (
             f"The server's own samples alone score {score}{beaten}. Of the group, "
-            f"{listed(better)} {'is' if len(better) < 2 else 'are'} surely better."
+            f"{listed(better)} {'is' if len(better) < 2 else 'are'} above that beyond the seeds."
         )
 
     def _everyone(self) -> str:
