@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import combinations
 
-from robustfl_bench.lab.arena.conditions import LOWEST
+from robustfl_bench.lab.arena.conditions import LOWEST, conditioned
 from robustfl_bench.lab.arena.findings import NEAR, clean_accuracy, heterogeneity, idle, near
 from robustfl_bench.lab.arena.pairs import TOP, beside_server, contenders, pairs
 from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
@@ -53,7 +53,7 @@ def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
         ]))  # fmt: skip
     heading = ["panel", "rules", f"{HALF:g} or more", f"within {NEAR:g}", "above the server", "above it, with its data",
                "below the server", "worst attack", f"order of {earlier.track.name}"]  # fmt: skip
-    return Sheet(
+    glance = Sheet(
         above=[f"Arena {arena.track.name}: its panels at a glance"],
         heading=heading,
         rows=rows,
@@ -67,6 +67,7 @@ def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
             f"{earlier.track.name}: rank correlation with the worst cases of the same rules there",
         ],
     )
+    return conditioned(glance, arena)
 
 
 def above_the_server(arena: Arena) -> str:

@@ -103,6 +103,26 @@ def beside_server(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], l
     return above, [rule for rule in rules if rule in different and rule not in above]
 
 
+BELOW, UNSHOWN = "below the server alone", "not shown above the server alone"
+"""How a rule is marked that does not beat the server's own samples alone: by its score, or by the seeds."""
+
+
+MARK_MEANING = (
+    f"{BELOW}: train on these samples instead. {UNSHOWN}: its score is higher, but not beyond the seeds (Welch's test, "
+    "corrected for the number of rules)"
+)
+"""What a mark means."""
+
+
+def mark(panel: ArenaPanel, rule: str) -> str:
+    """BELOW or UNSHOWN for a rule that does not beat the server's own samples alone, tested among all rules of the
+    panel; empty for one that does, and where nobody trained on these samples."""
+    above, _ = beside_server(panel, contenders(panel))
+    if panel.server is None or not panel.server.score.n or rule in above:
+        return ""
+    return UNSHOWN if panel.standings[rule].score.value > panel.server.score.value else BELOW
+
+
 def sheet(arenas: Sequence[Arena]) -> Sheet:
     """How many pairs of the best rules each panel of some tracks tells apart."""
     rows = []

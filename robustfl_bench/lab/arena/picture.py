@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from robustfl_bench.lab.arena import planning
 from robustfl_bench.lab.arena.conditions import LOWEST
 from robustfl_bench.lab.arena.page import DIVISIONS, by_score, divided
-from robustfl_bench.lab.arena.pairs import TOP, contenders
+from robustfl_bench.lab.arena.pairs import TOP, contenders, mark
 from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena, Standing
 from robustfl_bench.lab.arena.track import NONE, SERVER
 from robustfl_bench.read.pages.pictures import heat
@@ -76,6 +76,7 @@ def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
 _COLOURS = ("#2166ac", "#d6604d")
 """Without and with server data."""
 
+_MARK = " †"
 _UNMET = "hollow: attackers who plan were not run against it"
 
 
@@ -137,9 +138,14 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
             axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
             axis.text(
-                1.02, height, frame.name(best), transform=axis.get_yaxis_transform(), va="center", fontsize=6,
+                1.02,
+                height,
+                f"{frame.name(best)}{_MARK * bool(mark(panel, best))}",
+                transform=axis.get_yaxis_transform(),
+                va="center",
+                fontsize=6,
                 color=_COLOURS[number],
-            )  # fmt: skip
+            )
         if panel.server:
             alone.append((panel.server.score.value, place))
     for (number, hollow), points in marks.items():
@@ -160,6 +166,8 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     scale = f"score, {LOWEST}: 0 is guessing, 100 what the honest clients alone reach"
     axis.set_xlabel(wrapped(frame.axis("x", scale), 0.7 * width))
     axis.grid(True, axis="x")
+    if any(text.get_text().endswith(_MARK) for text in axis.texts):
+        axis.plot([], [], " ", label=f"{_MARK.strip()}: does not beat the server's data alone")
     figure.legend(loc="outside upper center", ncols=3 if width == WIDTHS["page"] else 1, frameon=False)
     return figure
 

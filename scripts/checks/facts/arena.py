@@ -1,9 +1,7 @@
 """The facts of results/arena/README.md."""
 
-import re
-
 from scripts.checks.facts.fact import RESULTS, Fact
-from scripts.checks.facts.kept import arena_answer, arena_of, runs
+from scripts.checks.facts.kept import above_the_server, arena_of, fewest_rules, runs
 
 
 def hours_of_version_2() -> list[float]:
@@ -15,20 +13,6 @@ def hours_of_version_2() -> list[float]:
     files = [[path for path in of if path != plans] for of in files[:-1]] + [[plans, *files[-1]]]
     hours = [sum(float(runs(path)["seconds"].sum()) for path in of) / 3600 for of in files]
     return [*hours, sum(hours)]
-
-
-def above_the_server() -> list[object]:
-    """Of arena silos: the partitions in which no rule without server data is above the server alone, the server's
-    samples, the rule that reads them and is above in the most panels, in how many, and of how many."""
-    from robustfl_bench.lab.arena.conclusions import above_the_server as line
-    from robustfl_bench.runner.config.names import in_words
-
-    words = in_words(line(arena_of("silos")))
-    found = re.match(
-        r"In (.+) no rule without server data is above .* that read them: (.+?) in (\d+) of (\d+) panels", words
-    )
-    assert found is not None, words
-    return [found[1], arena_answer()[2], *found.groups()[1:]]
 
 
 def tuned() -> list[int]:
@@ -57,7 +41,7 @@ FACTS = (
     ),
     Fact(
         "all rules of version 1 and later ones, at least {} in each panel",
-        lambda: arena_answer()[6:7],
+        fewest_rules,
         slow=True,
     ),
     Fact(
