@@ -204,7 +204,7 @@ def test_tracks_stand_beside_each_other_in_the_panels_that_they_share(monkeypatc
     (only,) = beside.sheets(base, [mixed])
     assert only.above == [
         "Arena silos and silos_nnm: mild_dirichlet, 20% attackers",
-        "silos_nnm against silos: of 3 rules, surely higher krum; surely lower trmean; order -1.00",
+        "silos_nnm against silos: of 3 rules, beyond the seeds higher krum; lower trmean; order -1.00",
     ]
     assert [row[0].text for row in only.rows] == ["trmean", "coomed", "krum"]
     assert [cell.best for cell in only.rows[0]] == [False, True, False]

@@ -130,8 +130,8 @@ def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
     assert clipping.gain == pytest.approx(100 * 0.6 / 0.8) and krum.gain == 0
     assert of.moving == {"centered_clipping"}
     assert books.answer(arena, [of]) == (
-        "of 2 scores (rule and panel) tuning surely raises 1: centered_clipping in iid, 20% attackers (15 to 90); it "
-        "lowers 0"
+        "of 2 scores (rule and panel) tuning, beyond the seeds, raises 1: centered_clipping in iid, 20% attackers (15 "
+        "to 90); it lowers 0"
     )
     overview, only = books.VIEW.sheets(arena)
     assert [cell.text for cell in overview.rows[0]] == ["iid", "5", "2", "1", "0", "", "krum", "centered_clipping"]

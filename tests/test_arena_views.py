@@ -9,7 +9,8 @@ import pytest
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results
 from robustfl_bench.commands.results import shared
-from robustfl_bench.lab.arena import findings
+from robustfl_bench.lab.arena import conditions, findings, picture
+from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.recommend import as_json, recommend, sheet
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
@@ -149,11 +150,16 @@ def test_kappas_are_those_of_a_partition_and_number_of_attackers(shipped: Arena)
 def test_a_recommendation_is_the_group_of_the_best_and_their_limits(arena: Arena) -> None:
     found = recommend(arena, "dirichlet", "0.2", server_data=False)
     assert found.panel.partition == "mild_dirichlet" and [of.rule for of in found.group] == ["geomed", "caf"]
-    assert found.answer == "geomed scores best of 5 rules; 1 cannot be told from it: caf"
+    assert (
+        found.answer
+        == "geomed has the highest score of 5 rules, each the lowest known so far; 1 cannot be told from it: caf"
+    )
     assert [of.rule for of in recommend(arena, "iid", "5", True).group] == ["fltrust"]
     limits = found.limits()
-    assert limits[0].startswith("No rule of the group is sure to keep more than ")
-    assert any("samples alone score" in line and "geomed and caf are surely better" in line for line in limits)
+    assert limits[0].startswith("The seeds show of no rule of the group that it keeps more than ")
+    assert any(
+        "samples alone score" in line and "geomed and caf are above that beyond the seeds" in line for line in limits
+    )
     assert any(line.startswith("26 attacks were run") for line in limits) and any("3 seeds" in line for line in limits)
     krum, fltrust = (found.panel.fails(found.panel.standings[rule]) for rule in ("krum", "fltrust"))
     assert krum[0] == "ipm" and not fltrust
@@ -214,6 +220,42 @@ def test_the_protocol_is_that_of_the_configuration(arena: Arena) -> None:
     facts = {row[0].text: row[1].text for row in findings.protocol(arena).rows}
     assert facts["clients, attackers among them"] == "25, 5 and 10" and facts["seeds"] == "0, 1, 2"
     assert facts["rates tried"] == "0.003, 0.01, 0.03, 0.1, 0.3, 1, 3" and facts["attacks"] == "26"
+
+
+def test_a_table_at_the_head_of_a_page_without_its_conditions_is_refused(
+    shipped: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = conditions.conditions(shipped).words
+    assert (
+        "Data: digits, 8 x 8. Model: MLP of 2,410 weights. Clients: 25. Attackers: 5 or 10 of them. Attacks: 26."
+        in words
+    )
+    assert "own 20 samples alone 72 to 78" in words and words in generator._headline(findings.cases(shipped))
+    monkeypatch.setattr(findings, "conditioned", lambda sheet, arena: sheet)
+    for table in (findings.cases(shipped), findings.best_rules(shipped)):
+        with pytest.raises(ValueError, match="lacks its conditions: data, model, clients"):
+            generator._headline(table)
+    with pytest.raises(ValueError, match="a headline table needs its model, baseline"):
+        conditions.Conditions("digits", "", "25", "5", "7", "last", "")
+
+
+def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(arena: Arena) -> None:
+    panel = arena.panels[5, "iid"]
+    assert [mark(panel, rule) for rule in ("fltrust", "geomed", "trmean", "krum")] == ["", "", "", BELOW]
+    weak = replace(panel, standings={rule: of for rule, of in panel.standings.items() if rule in ("krum", "server")})
+    arena.panels = {(5, "iid"): weak}
+    assert findings.cases(arena).rows[0][1].text == "train on your own 20 samples: 25 (krum 12)"
+    assert "krum 12 (6 to 19), below the server alone" in findings.best_rules(arena).rows[0][2].text
+    found = recommend(arena, "iid", "5", False)
+    assert (
+        found.answer
+        == "train on the server's own 20 samples alone, which scores 25; krum, the best of 1 rules, scores 12"
+    )
+    assert [cell.text for cell in sheet(found).rows[0]].count(BELOW) == 1
+    assert json.loads(as_json(found))["group"][0]["does_not_beat_server"] == BELOW
+    assert [text.get_text() for text in picture.answer(arena).axes[0].texts] == ["Krum †"]
+    few = {rule: replace(of, score=replace(of.score, error=20.0)) for rule, of in panel.standings.items()}
+    assert mark(replace(panel, standings=few), "geomed") == UNSHOWN, "its seeds differ too much"
 
 
 def test_the_pages_are_those_that_the_runs_make(shipped: Arena, monkeypatch: pytest.MonkeyPatch) -> None:

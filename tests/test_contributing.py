@@ -101,6 +101,14 @@ def test_the_readme_fits_two_screens() -> None:
     assert len(README.splitlines()) <= 100
 
 
+def test_the_first_commands_of_the_readme_set_all_up_and_say_how_long_they_take() -> None:
+    first, *_ = blocks(README, "")
+    said = dict(line.split("  # ", maxsplit=1) for line in first.splitlines() if "  # " in line)
+    minutes = {command.strip(): re.search(r"in about (a|\w+) minutes?", words) for command, words in said.items()}
+    assert list(minutes)[:2] == ["make run", "make test"] and minutes["make run"] and minutes["make test"], first
+    assert re.search(r"^make .*\btest\b", (ROOT / ".ci" / "run").read_text(), re.MULTILINE), "the gate passes the tests"
+
+
 def test_the_commands_of_the_readme_run(bench: Bench, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     new, single, sweep = commands(OWN_RULE, "robustfl-bench")
     assert bench(*new).code == 0

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena import beside, claims, conclusions, findings, page, pairs, picture, rounding
+from robustfl_bench.lab.arena.conditions import LOWEST, check_headline, not_tried
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import tracks
 from robustfl_bench.lab.arena.views import VIEWS, books
 from robustfl_bench.lab.arena.views.base import ArenaView
-from robustfl_bench.lab.arena.words import sentence
+from robustfl_bench.lab.arena.words import listed, sentence
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, save
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.records import NoRuns
@@ -89,8 +90,8 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
             f"- **{sentence(view.question)}.** {sentence(in_words(tables[0].above[1]))}\n"
             for view, tables in _answered(arena).items()
         ),
-        "best": lambda arena: sheets.markdown([findings.best_rules(arena)]),
-        "cases": lambda arena: sheets.markdown([findings.cases(arena)]),
+        "best": lambda arena: _headline(findings.best_rules(arena)),
+        "cases": lambda arena: _headline(findings.cases(arena)),
         "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
     }
     for readme in READMES:
@@ -102,6 +103,11 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
         if CLAIMS.search(text):
             texts[readme] = CLAIMS.sub(lambda mark: f"{mark[1]}\n{_of_paper(mark[2], judged[0])}\n{mark[3]}", text)
     return texts
+
+
+def _headline(sheet: Sheet) -> str:
+    """A table that stands at the head of a page. Raises ValueError for one without its conditions."""
+    return sheets.markdown([check_headline(sheet)])
 
 
 def _of_paper(paper: str, overview: Sheet) -> str:
@@ -136,14 +142,15 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
     heads = [f"![The best rules with {arena.share(number)} attackers]({_picture(name, 'leading', arena, number)})"
              for number in arena.settled]  # fmt: skip
     return "\n\n".join(part.rstrip("\n") for part in (
-        f"# Arena {name}, version 2\n\nMade by `make arena`. A panel is a partition with a share of attackers, and has "
-        "its own groups of rules. [The arena](README.md) has the protocol.",
+        f"# Arena {name}, version 2\n\n**Every score is {LOWEST}. Not tried: "
+        f"{in_words(listed(not_tried(arena)))}.**\n\nMade by `make arena`. A panel is a partition with a share of "
+        "attackers, and has its own groups of rules. [The arena](README.md) has the protocol.",
         "## Findings",
         "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"])),
-        sheets.markdown([conclusions.at_a_glance(arena, arenas["digits"])]),
+        _headline(conclusions.at_a_glance(arena, arenas["digits"])),
         *heads,
         "## The best rules",
-        sheets.markdown([findings.best_rules(arena)]),
+        _headline(findings.best_rules(arena)),
         "## What can be told apart",
         sheets.markdown([pairs.sheet([arena, *others])]),
         f"## The race\n\n`robustfl-results arena {name} --view race`",

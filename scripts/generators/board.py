@@ -10,7 +10,6 @@ from itertools import groupby
 
 from robustfl_bench.doors.catalogue.entries import CatalogueEntry, entries
 from robustfl_bench.doors.catalogue.measures import facts
-from robustfl_bench.lab.arena import planning
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.page import by_score, divided
 from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
@@ -37,12 +36,12 @@ hide: [navigation, toc]
 ---
 # The board
 
-Each number is the score of a rule in one case: its worst case over all attacks, where 0 is guessing and 100 what
-the honest clients alone reach. **Bold** numbers cannot be told from the best of their division, with or without server
-data. The list begins with the rules whose lowest number shown is highest. An empty case has no runs yet, and may be
-lower. A number opens the runs behind it, a name the page of the rule; the headings sort. [The
-arena](../results/arena/README.md) explains the protocol and what these numbers cannot say. The attacks are listed
-[below](#attacks).
+Each number is the score of a rule in one case, the lowest known so far: its worst case over all attacks that were run
+against it, where 0 is guessing and 100 what the honest clients alone reach. **Bold** numbers cannot be told from the
+best of their division, with or without server data. The list begins with the rules whose lowest number shown is
+highest. An empty case has no runs yet, and may be lower. A number opens the runs behind it, a name the page of the
+rule; the headings sort. [The arena](../results/arena/README.md) explains the protocol and what these numbers cannot
+say. The attacks are listed [below](#attacks).
 """
 
 
@@ -276,10 +275,9 @@ def attacked(attack: str) -> Iterator[str]:
     rows = []
     for track, arena in arenas().items():
         for panel in arena.panels.values():
-            met = {of.rule: panel.scaled(of.accuracies[attack]) for of in panel.standings.values()
-                   if attack in of.accuracies and of.rule != SERVER}  # fmt: skip
-            if attack == planning.NAME:
-                met = {rule: of.score.value for rule, of in planning.by_rule(panel, arena.plans).items()}
+            all_attacks = {of.rule: {**of.accuracies, **of.beyond} for of in panel.standings.values()}
+            met = {rule: panel.scaled(of[attack]) for rule, of in all_attacks.items()
+                   if attack in of and rule != SERVER}  # fmt: skip
             broken = [rule for rule, score in met.items() if score < HALF]
             worst = [rule for rule in met if panel.standings[rule].attack == attack]
             if met:

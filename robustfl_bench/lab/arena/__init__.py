@@ -2,6 +2,7 @@
 
 ``track``      the runs of a protocol, by rule, partition and attack
 ``tuned``      the same of rules that are tuned in each panel
+``conditions`` under which conditions scores hold, and what was not tried
 ``panels``     the scores of the rules in each partition with each number of attackers
 ``pairs``      which of the best rules of a panel can be told apart, and which are equal
 ``race``       which rules get more seeds

@@ -39,8 +39,8 @@ def _sheet(base: Arena, panel: ArenaPanel, held: Mapping[str, ArenaPanel]) -> Sh
         bold="cannot be told from the best rule of its column",
         footnotes=[
             *SCORE_MEANING[:1],
-            "surely: Welch's test with the bootstrap's errors at 5%, corrected for the number of rules (Benjamini and "
-            "Hochberg). order: the rank correlation of the worst cases",
+            "beyond the seeds: by Welch's test with the bootstrap's errors at 5%, corrected for the number of rules "
+            "(Benjamini and Hochberg). order: the rank correlation of the worst cases",
         ],
     )  # fmt: skip
 
@@ -53,7 +53,7 @@ def _score(panel: ArenaPanel, rule: str) -> str:
 
 
 def _change(first: ArenaPanel, second: ArenaPanel) -> str:
-    """Which rules score surely higher or lower in the second panel, and how alike the orders are."""
+    """Which rules score higher or lower in the second panel beyond the seeds, and how alike the orders are."""
     before, after = (panel.scores(contenders(panel)) for panel in (first, second))
     shared = [rule for rule in before if rule in after]
     chances = {rule: chance_if_equal(before[rule], after[rule]) for rule in shared}
@@ -61,7 +61,7 @@ def _change(first: ArenaPanel, second: ArenaPanel) -> str:
     up = [rule for rule in shared if rule in moved and after[rule].value > before[rule].value]
     down = [rule for rule in shared if rule in moved and rule not in up]
     order = correlation(first, second)
-    return f"of {len(shared)} rules, surely higher {listed(up)}; surely lower {listed(down)}" + (
+    return f"of {len(shared)} rules, beyond the seeds higher {listed(up)}; lower {listed(down)}" + (
         f"; order {order:.2f}" if order is not None else ""
     )
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import combinations
 
+from robustfl_bench.lab.arena.conditions import LOWEST, conditioned
 from robustfl_bench.lab.arena.findings import NEAR, clean_accuracy, heterogeneity, idle, near
-from robustfl_bench.lab.arena.pairs import TOP, contenders, pairs, surely
+from robustfl_bench.lab.arena.pairs import TOP, beside_server, contenders, pairs
 from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.lab.arena.race import ENOUGH
 from robustfl_bench.lab.arena.views import books
@@ -41,40 +42,42 @@ def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
     rows = []
     for place, panel in arena.panels.items():
         rules, found = contenders(panel), _beside(arena.by_list[place], earlier)
-        better, worse = surely(panel, rules)
-        reading = [rule for rule in better if SERVER_DATA in arena.needs.of(rule)]
+        above, below = beside_server(panel, rules)
+        reading = [rule for rule in above if SERVER_DATA in arena.needs.of(rule)]
         attack, often = Counter(panel.standings[rule].attack for rule in rules).most_common(1)[0]
         rows.append(cells([
             arena.titled(panel), str(len(rules)), str(_keeping(panel)), str(near(panel)),
-            str(len(better) - len(reading)) if panel.server else "", listed(reading, 3) if panel.server else "",
-            str(len(worse)) if panel.server else "", f"{attack} {often}",
+            str(len(above) - len(reading)) if panel.server else "", listed(reading, 3) if panel.server else "",
+            str(len(below)) if panel.server else "", f"{attack} {often}",
             "" if found is None else f"{found:.2f}",
         ]))  # fmt: skip
     heading = ["panel", "rules", f"{HALF:g} or more", f"within {NEAR:g}", "above the server", "above it, with its data",
                "below the server", "worst attack", f"order of {earlier.track.name}"]  # fmt: skip
-    return Sheet(
+    glance = Sheet(
         above=[f"Arena {arena.track.name}: its panels at a glance"],
         heading=heading,
         rows=rows,
         footnotes=[
             f"numbers of rules. {HALF:g} or more: score. within {NEAR:g}: points of the honest clients' mean, under "
             "every attack",
-            "above, below the server: surely better or worse than the server's own samples alone (Welch tests at 5%, "
-            f"corrected for the number of rules); above it: rules without {SERVER_DATA}, then those that read it",
+            "above, below the server: than the server's own samples alone, beyond the seeds (Welch tests at 5%, "
+            f"corrected for the number of rules); above it: rules without {SERVER_DATA}, then those that read it. An "
+            "attack that was not run may lower a rule, and none lowers the server",
             "worst attack: the worst case of the most rules, and of how many. order of "
             f"{earlier.track.name}: rank correlation with the worst cases of the same rules there",
         ],
     )
+    return conditioned(glance, arena)
 
 
 def above_the_server(arena: Arena) -> str:
-    """Where rules are surely better than the server's own samples alone."""
+    """Where rules score above the server's own samples alone, and which of those that read them do everywhere."""
     panels = [panel for panel in arena.panels.values() if panel.server]
     if not panels:
         return ""
-    better = {panel: surely(panel, contenders(panel))[0] for panel in panels}
-    reads = {rule for rules in better.values() for rule in rules if SERVER_DATA in arena.needs.of(rule)}
-    blind = {panel: [rule for rule in rules if rule not in reads] for panel, rules in better.items()}
+    above = {panel: beside_server(panel, contenders(panel))[0] for panel in panels}
+    reads = {rule for rules in above.values() for rule in rules if SERVER_DATA in arena.needs.of(rule)}
+    blind = {panel: [rule for rule in rules if rule not in reads] for panel, rules in above.items()}
     partitions = dict.fromkeys(panel.partition for panel in panels)
     never = [name for name in partitions if not any(blind[panel] for panel in panels if panel.partition == name)]
     counts = [
@@ -82,14 +85,14 @@ def above_the_server(arena: Arena) -> str:
         for number in arena.settled
         if (row := [panel for panel in panels if panel.number == number and panel.partition not in never])
     ]
-    always = [rule for rule in sorted(reads) if all(rule in rules for rules in better.values())]
-    than = "surely better than the server's own samples alone"
+    often = Counter(rule for rules in above.values() for rule in rules if rule in reads)
+    than = f"above the server's own samples alone beyond the seeds, by scores that are {LOWEST}"
     line = f"Rules without {SERVER_DATA} that are {than}"
     if never:
         line = f"In {listed(never)} no rule without {SERVER_DATA} is {than}"
     ending = f"{'; elsewhere' if never else ':'} {listed(counts)}" if counts else ""
-    reading = f". Of those that read them, {listed(always)} {'is' if len(always) == 1 else 'are'}, in every panel"
-    return f"{line}{ending}{reading if always else ''}."
+    reading = listed(f"{rule} in {count} of {len(panels)} panels" for rule, count in often.most_common(2))
+    return f"{line}{ending}{f'. Of those that read them: {reading}' if often else ''}."
 
 
 def half(arena: Arena) -> str:

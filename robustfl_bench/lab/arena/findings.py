@@ -9,7 +9,9 @@ from statistics import median
 from typing import Any
 
 from robustfl_bench.lab.arena import page
+from robustfl_bench.lab.arena.conditions import conditioned, own_samples
 from robustfl_bench.lab.arena.flags import remarks
+from robustfl_bench.lab.arena.pairs import BELOW, MARK_MEANING, mark
 from robustfl_bench.lab.arena.panels import HALF, REFERENCE, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views import VIEWS
@@ -97,40 +99,59 @@ def best_rules(arena: Arena) -> Sheet:
         server = f"{panel.server.score.value:.0f}{bounds(panel.interval(panel.server))}" if panel.server else ""
         groups = [_group(panel, rules, top) for _, rules, top in page.divided(arena, panel)]
         rows.append(cells([panel.partition, arena.share(panel.number), *groups, server]))
-    return Sheet(
-        above=[f"Arena {arena.track.name}: the best rules, with their scores"],
-        heading=["partition", "attackers", *page.DIVISIONS, "server alone"],
-        rows=rows,
-        labels=4,
-        footnotes=[*page.SCORE_MEANING, "after the first rule: those that cannot be told from it, by score"],
+    return conditioned(
+        Sheet(
+            above=[f"Arena {arena.track.name}: the best rules, with their scores"],
+            heading=["partition", "attackers", *page.DIVISIONS, "server alone"],
+            rows=rows,
+            labels=4,
+            footnotes=[
+                *page.SCORE_MEANING,
+                "after the first rule: those that cannot be told from it, by score",
+                MARK_MEANING,
+            ],
+        ),
+        arena,
     )
 
 
 def cases(arena: Arena) -> Sheet:
     """The best rules of ``best_rules`` in a few words, a row for each partition: for each share of attackers and each
-    division one rule, and how many others cannot be told from it."""
+    division one rule, and how many others cannot be told from it; or that the server's own samples alone do better."""
     rows: dict[str, list[str]] = {partition: [] for _, partition in arena.panels}
     for (_, partition), panel in arena.panels.items():
-        rows[partition] += [_first(panel, [rule for rule in rules if rule in top])
+        rows[partition] += [_first(arena, panel, [rule for rule in rules if rule in top])
                             for _, rules, top in page.divided(arena, panel)]  # fmt: skip
     heading = [f"{arena.share(number)}, {words} {SERVER_DATA}" for number in arena.settled for words in ("no", "with")]
-    return Sheet(
-        above=[],
-        heading=["partition", *heading],
-        rows=[cells([partition, *groups]) for partition, groups in rows.items()],
-        labels=1 + len(heading),
+    return conditioned(
+        Sheet(
+            above=[],
+            heading=["partition", *heading],
+            rows=[cells([partition, *groups]) for partition, groups in rows.items()],
+            labels=1 + len(heading),
+            footnotes=[
+                "after a comma: rules that the seeds cannot tell from the first, and the least of their scores. Where "
+                "no rule reaches what the server's own samples reach alone, that stands there, and the best rule in "
+                "brackets"
+            ],
+        ),
+        arena,
     )
 
 
-def _first(panel: ArenaPanel, group: Sequence[str]) -> str:
-    """The first rule of a group with its score, and the number and the least score of the others."""
+def _first(arena: Arena, panel: ArenaPanel, group: Sequence[str]) -> str:
+    """The first rule of a group with its score, and the number and the least score of the others; or to train on one's
+    own samples, where these alone do better."""
     if not group:
         return "none"
-    score = panel.standings[group[0]].score.value
-    if score < HALF:
-        return f"none reaches {HALF:g}"
+    best = f"{group[0]} {panel.standings[group[0]].score.value:.0f}"
+    if panel.server and (doubt := mark(panel, group[0])):
+        alone = f"{panel.server.score.value:.0f}"
+        if doubt == BELOW:
+            return f"train on your {own_samples(arena)}: {alone} ({best})"
+        return f"{best}, not shown above {alone}"
     least = min(panel.standings[rule].score.value for rule in group)
-    return f"{group[0]} {score:.0f}" + (f", {len(group) - 1} more to {least:.0f}" if group[1:] else "")
+    return best + (f", {len(group) - 1} more to {least:.0f}" if group[1:] else "")
 
 
 def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str:
@@ -141,6 +162,7 @@ def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str
     words = f"{order[0].rule} {order[0].score.value:.0f}{bounds(panel.interval(order[0]))}"
     if order[0].score.n < 2:
         return f"{words}; one seed tells no rules apart"
+    words = ", ".join(filter(None, (words, mark(panel, order[0].rule))))
     if order[0].score.value < HALF:
         return f"{words}; no rule reaches {HALF:g}"
     return f"{words}; {listed((of.rule for of in order[1:]), 8)}" if order[1:] else words

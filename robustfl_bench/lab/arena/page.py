@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena import flags, pairs, planning
+from robustfl_bench.lab.arena.conditions import LOWEST
 from robustfl_bench.lab.arena.order import NEAR, WORST, likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, SERVER, Track
@@ -29,9 +30,10 @@ DIVISIONS = {"rules without server data": False, f"rules that read {SERVER_DATA}
 _PANEL = ("rule", "group", "score", "worst case", "by", "no attack", "max recall drop", "seeds")
 _BOLD = f"cannot be told from the best rule of its division, and may reach {HALF:g}"
 SCORE_MEANING = (
-    "score: (worst case - chance) / (honest clients' mean - chance) in percent, at least 0, with its 95% interval: a "
-    "bootstrap over seeds, widened by Student's factor for their number. worst case: the least over attacks of the "
-    "means over seeds, test accuracy [%]. A model that diverged counts as 0",
+    f"score: {LOWEST}. It is (worst case - chance) / (honest clients' mean - chance) in percent, at least 0, with its "
+    "95% interval: a bootstrap over seeds, widened by Student's factor for their number. worst case: the least over "
+    "all attacks that were run against the rule of the means over seeds, test accuracy [%]. A model that diverged "
+    "counts as 0",
     f"{HONEST}: the plain mean of the honest clients alone, what no attacker could stop. {SERVER}: the server's own "
     "samples alone, to which no attack comes",
     "cannot be told from the best: Welch tests with the bootstrap's errors, which leave out a rule as good as the best "

@@ -92,15 +92,35 @@ def seeds(panel: ArenaPanel, rules: Sequence[str]) -> str:
     return "" if not counts else str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
 
 
-def surely(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The rules that are surely better than the server's own samples alone, and those that are surely worse: Welch's
-    test, corrected for the number of rules."""
+def beside_server(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The rules that score above the server's own samples alone beyond the seeds, and those that score below: Welch's
+    test, corrected for the number of rules. It says nothing of attacks that were not run."""
     if panel.server is None:
         return [], []
     alone, scores = panel.server.score, panel.scores(rules)
     different = rejected({rule: chance_if_equal(score, alone) for rule, score in scores.items()}, panel.level)
-    better = [rule for rule in rules if rule in different and scores[rule].value > alone.value]
-    return better, [rule for rule in rules if rule in different and rule not in better]
+    above = [rule for rule in rules if rule in different and scores[rule].value > alone.value]
+    return above, [rule for rule in rules if rule in different and rule not in above]
+
+
+BELOW, UNSHOWN = "below the server alone", "not shown above the server alone"
+"""How a rule is marked that does not beat the server's own samples alone: by its score, or by the seeds."""
+
+
+MARK_MEANING = (
+    f"{BELOW}: train on these samples instead. {UNSHOWN}: its score is higher, but not beyond the seeds (Welch's test, "
+    "corrected for the number of rules)"
+)
+"""What a mark means."""
+
+
+def mark(panel: ArenaPanel, rule: str) -> str:
+    """BELOW or UNSHOWN for a rule that does not beat the server's own samples alone, tested among all rules of the
+    panel; empty for one that does, and where nobody trained on these samples."""
+    above, _ = beside_server(panel, contenders(panel))
+    if panel.server is None or not panel.server.score.n or rule in above:
+        return ""
+    return UNSHOWN if panel.standings[rule].score.value > panel.server.score.value else BELOW
 
 
 def sheet(arenas: Sequence[Arena]) -> Sheet:

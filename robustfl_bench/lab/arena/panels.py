@@ -36,8 +36,9 @@ REFERENCE = "average"
 class Standing:
     """How a rule stands in a panel.
 
-    ``worst`` is the worst case: the least over attacks of the means over seeds, an accuracy in percent, reached under
-    ``attack``; ``accuracies`` are these means. ``score`` is the worst case in percent of what honest clients reach; see
+    ``worst`` is the worst case: the least over all attacks that were run against the rule of the means over seeds, an
+    accuracy in percent, reached under ``attack``. ``accuracies`` are these means under the attacks of the track's list,
+    and ``beyond`` those under other attacks. ``score`` is the worst case in percent of what honest clients reach; see
     ``ArenaPanel.scaled``. ``clean`` is the accuracy without attack. ``by_seed`` is the least over attacks in each seed.
     ``recall_drop`` is the largest max recall drop under any attack, in points, against the plain mean without attack;
     ``backdoor`` the success of the backdoor in percent. ``cells`` counts the conditions, attack and seed, that were
@@ -55,6 +56,7 @@ class Standing:
     backdoor: float = math.nan
     diverged: int = 0
     cells: int = 0
+    beyond: Mapping[str, float] = field(default_factory=dict)
 
 
 class Scored(Protocol):
@@ -124,10 +126,7 @@ class ArenaPanel:
 
     def fails(self, standing: Standing) -> list[str]:
         """The attacks under which a rule scores less than HALF, the most harmful first."""
-        known = dict(standing.accuracies)
-        if standing.attack == planning.NAME:
-            known[planning.NAME] = standing.worst
-        low = sorted((accuracy, attack) for attack, accuracy in known.items()
+        low = sorted((accuracy, attack) for attack, accuracy in {**standing.accuracies, **standing.beyond}.items()
                      if self.scaled(accuracy) < HALF)  # fmt: skip
         return [attack for _, attack in low]
 
@@ -170,9 +169,8 @@ class Arena:
 
     @cached_property
     def panels(self) -> dict[tuple[int, str], ArenaPanel]:
-        """Those of ``by_list``, where attackers who plan are the worst case of the rules to which they surely do more
-        harm than the list."""
-        return {place: replace(of, standings=_ordered({**of.standings, **planning.lowered(of, self.plans)}.values()))
+        """Those of ``by_list``, with attackers who plan among the attacks on the rules that met them."""
+        return {place: replace(of, standings=_ordered({**of.standings, **planning.counted(of, self.plans)}.values()))
                 for place, of in self.by_list.items()}  # fmt: skip
 
     @cached_property

@@ -7,10 +7,11 @@ from collections import defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from robustfl_bench.lab.arena import planning
+from robustfl_bench.lab.arena.conditions import LOWEST
 from robustfl_bench.lab.arena.page import DIVISIONS, by_score, divided
-from robustfl_bench.lab.arena.pairs import TOP, contenders
-from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena
-from robustfl_bench.lab.arena.planning import NAME, by_rule
+from robustfl_bench.lab.arena.pairs import TOP, contenders, mark
+from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena, Standing
 from robustfl_bench.lab.arena.track import NONE, SERVER
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet, wrapped
@@ -75,6 +76,9 @@ def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
 _COLOURS = ("#2166ac", "#d6604d")
 """Without and with server data."""
 
+_MARK = " †"
+_UNMET = "hollow: attackers who plan were not run against it"
+
 
 @for_print
 def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
@@ -90,16 +94,15 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
     axes = figure.subplots(len(row), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     handles: dict[str, Artist] = {}
     for panel, rules, axis in zip(row, shown, axes, strict=True):
-        plans = by_rule(panel, arena.plans)
         for place, rule in enumerate(rules):
             of, reads = panel.standings[rule], SERVER_DATA in arena.needs.of(rule)
             known = panel.interval(of)
             ends = [(of.score.value - known.low,), (known.high - of.score.value,)] if known else None
-            handles[[*DIVISIONS][reads]] = axis.errorbar(
-                of.score.value, place, xerr=ends, fmt="os"[reads], color=_COLOURS[reads], linewidth=1
-            )
-            if plan := plans.get(rule):
-                handles["under attackers who plan"] = axis.plot(plan.score.value, place, "x", color="#333333")[0]
+            hollow = _is_hollow(arena, of)
+            handles[_UNMET if hollow else [*DIVISIONS][reads]] = axis.errorbar(
+                of.score.value, place, xerr=ends, fmt="os"[reads], color=_COLOURS[reads], linewidth=1,
+                markerfacecolor="white" if hollow else None,
+            )  # fmt: skip
         if panel.server and (band := panel.interval(panel.server)):
             handles["the server's own samples alone"] = axis.axvspan(band.low, band.high, color="#cccccc", linewidth=0)
         axis.set_yticks(range(len(rules)), [frame.name(rule) for rule in rules])
@@ -108,7 +111,7 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
         axis.set_xlim(-3, 106)
         axis.grid(True, axis="x")
         axis.set_axisbelow(True)
-    axes[-1].set_xlabel("score: 0 is guessing, 100 the honest clients alone")
+    axes[-1].set_xlabel(f"score, {LOWEST}: 0 is guessing, 100 the honest clients alone")
     figure.legend(
         list(handles.values()), list(handles), loc="outside upper center", frameon=False, borderpad=0, labelspacing=0.2
     )
@@ -117,11 +120,12 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
 
 @for_print
 def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
-    """The best rule of each division in each panel: its score with its interval, by whether it reads server data."""
+    """The best rule of each division in each panel: its score, the lowest known so far, with its interval, by whether
+    it reads server data; hollow if attackers who plan were not run against it."""
     width = WIDTHS[frame.width or "page"]
     figure = sheet(width, 0.6 + 0.31 * len(arena.panels))
     axis = figure.subplots()
-    marks: list[list[tuple[float, float]]] = [[] for _ in (*DIVISIONS, NAME)]
+    marks = defaultdict[tuple[int, bool], list[tuple[float, float]]](list)
     alone = []
     for place, panel in enumerate(arena.panels.values()):
         for number, (_, rules, top) in enumerate(divided(arena, panel)):
@@ -129,22 +133,28 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             if best is None:
                 continue
             standing, height = panel.standings[best], place + 0.36 * (number - 0.5)
-            marks[number].append((standing.score.value, height))
+            marks[number, _is_hollow(arena, standing)].append((standing.score.value, height))
             bounds = panel.interval(standing)
             low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
             axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
-            if plan := by_rule(panel, arena.plans).get(best):
-                marks[-1].append((plan.score.value, height))
             axis.text(
-                1.02, height, frame.name(best), transform=axis.get_yaxis_transform(), va="center", fontsize=6,
+                1.02,
+                height,
+                f"{frame.name(best)}{_MARK * bool(mark(panel, best))}",
+                transform=axis.get_yaxis_transform(),
+                va="center",
+                fontsize=6,
                 color=_COLOURS[number],
-            )  # fmt: skip
+            )
         if panel.server:
             alone.append((panel.server.score.value, place))
-    for points, name, colour, shape in zip(marks[:-1], DIVISIONS, _COLOURS, "os", strict=True):
-        axis.plot(*zip(*points, strict=True), shape, color=colour, label=f"best of the {name}", markersize=5)
-    if marks[-1]:
-        axis.plot(*zip(*marks[-1], strict=True), "x", color="#333333", label="the same under attackers who plan")
+    for (number, hollow), points in marks.items():
+        axis.plot(*zip(*points, strict=True), "os"[number], color=_COLOURS[number], markersize=5,
+                  markerfacecolor="white" if hollow else None)  # fmt: skip
+    for number, name in enumerate(DIVISIONS):
+        axis.plot([], [], "os"[number], color=_COLOURS[number], markersize=5, label=f"best of the {name}")
+    if any(hollow for _, hollow in marks):
+        axis.plot([], [], "o", color="#333333", markersize=5, markerfacecolor="white", label=_UNMET)
     if alone:
         axis.plot(*zip(*alone, strict=True), "|", color="#555555", markersize=10, label="the server's data alone")
     axis.set_yticks(
@@ -153,11 +163,18 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     )
     axis.invert_yaxis()
     axis.set_xlim(-3, 125)
-    scale = "score under the worst attack: 0 is guessing, 100 what the honest clients alone reach"
+    scale = f"score, {LOWEST}: 0 is guessing, 100 what the honest clients alone reach"
     axis.set_xlabel(wrapped(frame.axis("x", scale), 0.7 * width))
     axis.grid(True, axis="x")
+    if any(text.get_text().endswith(_MARK) for text in axis.texts):
+        axis.plot([], [], " ", label=f"{_MARK.strip()}: does not beat the server's data alone")
     figure.legend(loc="outside upper center", ncols=3 if width == WIDTHS["page"] else 1, frameon=False)
     return figure
+
+
+def _is_hollow(arena: Arena, of: Standing) -> bool:
+    """Whether attackers who plan were run in an arena, but not against this rule."""
+    return bool(arena.plans) and planning.NAME not in of.beyond
 
 
 def _known(arena: Arena, number: int | None) -> int:

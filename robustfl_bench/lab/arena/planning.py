@@ -1,7 +1,7 @@
 """Attackers who plan (``attack=planned``) against the best rules of a panel.
 
-Their runs have an experiment of their own, ``TRACK_planned``, since one costs dozens of others. Where they surely do
-more harm than the whole list of the track, they are the worst case.
+Their runs have an experiment of their own, ``TRACK_planned``, since one costs dozens of others. They count as every
+attack of the track's list does: by their mean over seeds, and where it is the least, it is the worst case.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena.additions import Addition, additions, sure
+from robustfl_bench.lab.arena.additions import Addition, additions
 from robustfl_bench.lab.arena.track import ArenaRun, settle
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "planned"
 """The attack, and the ending of the experiment's name."""
 
-MEANING = f"by {NAME}: attackers who plan, which were run against the best rules, do surely more harm than all others"
+MEANING = f"by {NAME}: attackers who plan, which were run against the best rules alone, leave less than the whole list"
 """What it means that this attack is the worst case."""
 
 
@@ -33,11 +33,18 @@ def cases(panel: ArenaPanel, runs: Sequence[ArenaRun], plans: Sequence[ArenaRun]
     return additions(panel, runs, {rule: column[rule] for rule in panel.standings if rule in column})
 
 
-def lowered(panel: ArenaPanel, found: Sequence[Addition]) -> dict[str, Standing]:
-    """The rules of a panel whose worst case attackers who plan surely lower, with this as their worst case; ``found``
-    are the cases of all panels."""
-    return {of.rule: replace(panel.standings[of.rule], worst=of.own, attack=NAME, score=of.score)
-            for of in sure([*by_rule(panel, found).values()])}  # fmt: skip
+def counted(panel: ArenaPanel, found: Iterable[Addition]) -> dict[str, Standing]:
+    """The rules of a panel that were run under attackers who plan, these among their attacks: the worst case is the
+    least of all means. ``found`` are the cases of all panels."""
+    return {of.rule: _with(panel.standings[of.rule], of) for of in by_rule(panel, found).values()}
+
+
+def _with(standing: Standing, plan: Addition) -> Standing:
+    """A rule's standing with attackers who plan among its attacks."""
+    standing = replace(standing, beyond={NAME: plan.own})
+    if plan.own >= standing.worst:
+        return standing
+    return replace(standing, worst=plan.own, attack=NAME, score=plan.score)
 
 
 def by_rule(panel: ArenaPanel, found: Iterable[Addition]) -> Mapping[str, Addition]:

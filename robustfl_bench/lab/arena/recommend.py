@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 from robustfl_bench.base.answers import as_json as rendered
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.additions import Addition
+from robustfl_bench.lab.arena.conditions import LOWEST, conditioned, conditions, not_tried, own_samples
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.page import SCORE_MEANING
-from robustfl_bench.lab.arena.pairs import contenders, surely
+from robustfl_bench.lab.arena.pairs import BELOW, MARK_MEANING, mark
 from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
 from robustfl_bench.lab.arena.planning import NAME as PLANNED
 from robustfl_bench.lab.arena.planning import by_rule
@@ -58,17 +59,15 @@ class Recommendation:
     def answer(self) -> str:
         """The group in a sentence."""
         names = [standing.rule for standing in self.group]
-        if self.group[0].score.value < HALF:
+        best = f"{names[0]}, the best of {len(self.rules)} rules, scores {self.group[0].score.value:.0f}"
+        if (server := self.panel.server) and mark(self.panel, names[0]) == BELOW:
             return (
-                f"no rule keeps half of what honest clients reach; {names[0]}, the best of {len(self.rules)}, scores "
-                f"{self.group[0].score.value:.0f}"
+                f"train on the server's {own_samples(self.arena)} alone, which scores {server.score.value:.0f}; {best}"
             )
-        if len(names) == 1:
-            return f"{names[0]} is the best of {len(self.rules)} rules"
-        return (
-            f"{names[0]} scores best of {len(self.rules)} rules; {len(names) - 1} cannot be told from it: "
-            f"{listed(names[1:])}"
-        )
+        if self.group[0].score.value < HALF:
+            return f"no rule keeps half of what honest clients reach; {best}"
+        words = f"{names[0]} has the highest score of {len(self.rules)} rules, each {LOWEST}"
+        return f"{words}; {len(names) - 1} cannot be told from it: {listed(names[1:])}" if names[1:] else words
 
     def limits(self) -> list[str]:
         """What nobody can promise there."""
@@ -77,23 +76,20 @@ class Recommendation:
         lines = []
         if known:
             lines.append(
-                f"No rule of the group is sure to keep more than {max(known):.0f}% of what honest clients reach: the "
-                "largest lower end of their intervals."
+                f"The seeds show of no rule of the group that it keeps more than {max(known):.0f}% of what honest "
+                "clients reach, even under the attacks that were run: the largest lower end of their intervals."
             )
         lines += [line for line in (self._server(), self._everyone(), self._wrong_f()) if line]
         lines.append(
-            f"{panel.attacks} attacks were run, each alone and from the first round to the last. A stronger one may "
-            f"exist{self._beyond()}."
+            f"{panel.attacks} attacks were run, each alone and from the first round to the last. A score is "
+            f"{LOWEST}, and a stronger attack may exist{self._beyond()}. Not tried: {listed(not_tried(arena))}."
         )
         lines += self._plans()
         if panel.seeds == 1:
             lines.append("One seed gives no intervals, so no rule of the panel was left out of the group.")
         elif panel.seeds < _FEW:
             lines.append(f"{panel.seeds} seeds make wide intervals: more would leave fewer rules in the group.")
-        lines.append(
-            f"All this is for the protocol {arena.track.experiment}: its data, its model, its {arena.track.clients} "
-            f"clients, {arena.track.rules}, and {listed(map(arena.share, arena.settled))} attackers."
-        )
+        lines.append(f"All this is for the protocol {arena.track.experiment} and {arena.track.rules}.")
         return lines
 
     def _beyond(self) -> str:
@@ -111,7 +107,7 @@ class Recommendation:
         if not self.planned:
             return []
         group = [standing.rule for standing in self.group]
-        met = [of for of in self.planned.values() if of.rule in group]
+        met = [self.planned[rule] for rule in group if rule in self.planned]
         words = [f"{of.rule} {of.words}" for of in met]
         others = [rule for rule in group if rule not in self.planned]
         seeds = min(of.score.n for of in met or self.planned.values())
@@ -121,7 +117,7 @@ class Recommendation:
         by_list = self.arena.by_list[self.panel.number, self.panel.partition].standings
         for rule in self.rules:
             alone = by_list[rule].score.value
-            if self.panel.standings[rule].attack == PLANNED and alone > self.group[0].score.value:
+            if rule not in group and rule in self.planned and alone > self.group[0].score.value:
                 lines.append(
                     f"Without them {rule} would be ahead with {alone:.0f}; they leave {self.planned[rule].words}."
                 )
@@ -132,13 +128,12 @@ class Recommendation:
         server = self.panel.server
         if server is None or not server.accuracies:
             return ""
-        surely_better, _ = surely(self.panel, contenders(self.panel))
-        better = [of.rule for of in self.group if of.rule in surely_better]
+        better = [of.rule for of in self.group if not mark(self.panel, of.rule)]
         beaten = "" if self.server_data else ", which needs no clients"
         score = f"{server.score.value:.0f}{bounds(self.panel.interval(server))}"
         return (
             f"The server's own samples alone score {score}{beaten}. Of the group, "
-            f"{listed(better)} {'is' if len(better) < 2 else 'are'} surely better."
+            f"{listed(better)} {'is' if len(better) < 2 else 'are'} above that beyond the seeds."
         )
 
     def _everyone(self) -> str:
@@ -228,20 +223,22 @@ def sheet(found: Recommendation) -> Sheet:
     panel = found.panel
     rows = [cells([
         of.rule, number(of.score.value) + bounds(panel.interval(of)), number(of.worst), of.attack,
-        listed(panel.fails(of), 4), ", ".join(found.arena.needs.of(of.rule)) or "nothing",
-        found.arena.needs.cost(of.rule),
+        listed(panel.fails(of), 4), mark(panel, of.rule) or "above it" * (panel.server is not None),
+        ", ".join(found.arena.needs.of(of.rule)) or "nothing", found.arena.needs.cost(of.rule),
     ]) for of in found.group]  # fmt: skip
-    return Sheet(
+    answer = Sheet(
         above=[found.title, f"{found.answer}."],
-        heading=["rule", "score", "worst case", "under", "fails against", "needs", "cost"],
+        heading=["rule", "score", "worst case", "under", "fails against", "server alone", "needs", "cost"],
         rows=rows,
         footnotes=[
             *SCORE_MEANING,
             f"fails against: attacks under which the score is below {HALF:g}",
+            *[MARK_MEANING] * (panel.server is not None),
             "What nobody can promise there:",
         ],
         report=found.limits(),
     )
+    return conditioned(answer, found.arena)
 
 
 def as_json(found: Recommendation) -> str:
@@ -265,6 +262,7 @@ def as_json(found: Recommendation) -> str:
             "worst_attack": of.attack,
             PLANNED: scored(plan) if plan else None,
             "fails_against": panel.fails(of),
+            "does_not_beat_server": mark(panel, of.rule) if of.rule != SERVER else None,
             "needs": list(found.arena.needs.of(of.rule)),
             "cost": found.arena.needs.cost(of.rule),
         }
@@ -275,6 +273,8 @@ def as_json(found: Recommendation) -> str:
         "attackers": panel.number,
         "clients": found.arena.track.clients,
         "server_data": found.server_data,
+        "conditions": asdict(conditions(found.arena)),
+        "answer": found.answer,
         "rules": len(found.rules),
         "group": [entry(of) for of in found.group],
         "server_alone": entry(panel.server) if panel.server else None,

@@ -1,5 +1,6 @@
 """What the kept runs say, for the facts of more than one page."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -127,28 +128,26 @@ def arena_of(track: str) -> Any:
     return Arena(_runs_of_arena(), track)
 
 
-def arena_size() -> list[int]:
-    """The number of rules and of attacks of arena digits."""
-    swept = arena_of("digits").track.swept
-    return [len(swept["aggregator"]), len(swept["attack"]) - 1]
+def above_the_server() -> list[object]:
+    """Of arena silos: the partitions in which no rule without server data is above the server alone, the server's
+    samples, the rule that reads them and is above in the most panels, in how many, and of how many."""
+    from robustfl_bench.lab.arena.conclusions import above_the_server as line
+    from robustfl_bench.runner.config.names import in_words
+
+    per_class = arena_of("silos").track.config["server_data"]["samples_per_class"]
+    words = in_words(line(arena_of("silos")))
+    found = re.match(
+        r"In (.+) no rule without server data is above .* that read them: (.+?) in (\d+) of (\d+) panels", words
+    )
+    assert found is not None, words
+    return [found[1], round(per_class / CHANCE), *found.groups()[1:]]
 
 
-def arena_answer() -> list[object]:
-    """Of arena silos: the least and the most seeds of a panel, the server's samples, the least and the largest score of
-    these samples alone, the attacks, and the fewest rules of a panel, and how many of these arena digits has. Of arena
-    digits: the rules, the attacks and the seeds."""
+def fewest_rules() -> list[int]:
+    """The fewest rules of a panel of arena silos."""
     from robustfl_bench.lab.arena.pairs import contenders
 
-    panels = list(arena_of("silos").panels.values())
-    per_class = arena_of("silos").track.config["server_data"]["samples_per_class"]
-    alone = [panel.server.score.value for panel in panels]
-    names = min((contenders(panel) for panel in panels), key=len)
-    shared = {*names} & {*arena_of("digits").track.swept["aggregator"]}
-    seeds = [panel.seeds for panel in panels]
-    return [word(min(seeds)), word(max(seeds)), round(per_class / CHANCE), min(alone), max(alone),
-            panels[0].attacks, len(names), len(shared), *arena_size(),
-            max(panel.seeds for panel in arena_of("digits").panels.values())
-    ]  # fmt: skip
+    return [min(len(contenders(panel)) for panel in arena_of("silos").panels.values())]
 
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -1,7 +1,7 @@
 """The facts of README.md."""
 
 from scripts.checks.facts.fact import RESULTS, Fact
-from scripts.checks.facts.kept import arena_answer, arena_size, reproduced
+from scripts.checks.facts.kept import above_the_server, reproduced
 
 
 def demo() -> list[str]:
@@ -15,31 +15,16 @@ def demo() -> list[str]:
     return [" ".join(rows)]
 
 
-def entry() -> list[float]:
-    """The seconds that the arena's version 1 takes for two rules."""
-    lines = (RESULTS / "bench" / "stack_entry.txt").read_text(encoding="utf-8").splitlines()
-    seconds = {words[0]: float(words[-1]) for line in lines if (words := line.split())[-1:] and line[:1].isalpha()
-               and words[-1].replace(".", "").isdigit()}  # fmt: skip
-    return [seconds["trmean"], seconds["boba"]]
-
-
 PAGE = "README.md"
 
 FACTS = (
     Fact("| --- | ---: | ---: | ---: | ---: | {} ## Your own rule", demo),
     Fact(
-        "runs {} rules under {} attacks, and {} under harder ones;",
-        lambda: [*arena_size(), arena_answer()[6]],
+        "**In {} no rule without server data is above a model of the server's own {} samples. {}, which reads them, is "
+        "above it in {} of {} cases.**",
+        above_the_server,
         slow=True,
     ),
-    Fact(
-        "rules that {} to {} seeds cannot tell from the first, and the least of their scores. Server data: {} samples, "
-        "of which a model alone scores {:.0f} to {:.0f}. In each case [version 2](results/arena/silos.md) has at least "
-        "{} rules, {} of them of [version 1](results/arena/README.md), and {} attacks.",
-        lambda: [*arena_answer()[:5], *arena_answer()[6:8], arena_answer()[5]],
-        slow=True,
-    ),
-    Fact("{:.0f} s of two cores with the trimmed mean, {:.0f} s with BOBA", entry),
     Fact(
         "Of {} cells that are no formulas, {} are measured, {} with one seed; {} are inside.",
         lambda: [reproduced()[0], *reproduced()[2:5]],

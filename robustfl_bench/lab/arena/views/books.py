@@ -70,12 +70,12 @@ class Books:
 
     @cached_property
     def moving(self) -> set[str]:
-        """The rules whose score tuning surely changes: Welch's test, corrected for the number of rules."""
+        """The rules whose score tuning changes beyond the seeds: Welch's test, corrected for the number of rules."""
         return rejected({rule.rule: chance_if_equal(rule.tuned.score, rule.plain.score) for rule in self.rules},
                         self.panel.level)  # fmt: skip
 
     def moved(self, sign: int) -> list[Tuning]:
-        """The rules that tuning surely raises (1) or lowers (-1), those that move most first."""
+        """The rules that tuning raises (1) or lowers (-1) beyond the seeds, those that move most first."""
         return sorted((rule for rule in self.rules if rule.rule in self.moving and sign * rule.gain > 0),
                       key=lambda rule: -sign * rule.gain)  # fmt: skip
 
@@ -135,7 +135,7 @@ def answer(arena: Arena, found: Sequence[Books]) -> str:
     if alike:
         ends = span(*(f"{value:.2f}" for value in (alike[0], alike[-1])))
         order = f". Both books order the rules of a panel alike by {ends}"
-    return f"of {cases} scores (rule and panel) tuning surely {'; it '.join(parts)}{order}"
+    return f"of {cases} scores (rule and panel) tuning, beyond the seeds, {'; it '.join(parts)}{order}"
 
 
 def _sheets(arena: Arena) -> list[Sheet]:
@@ -155,9 +155,9 @@ def _overview(arena: Arena, found: Sequence[Books]) -> Sheet:
         rows=rows,
         labels=2,
         footnotes=[
-            "raised, lowered: rules whose score surely changes, by Welch's test with the level of the panel, corrected "
-            "for the number of its rules (Benjamini and Hochberg). order: Spearman's rank correlation of the scores in "
-            "both books",
+            "raised, lowered: rules whose score changes beyond the seeds, by Welch's test with the level of the panel, "
+            "corrected for the number of its rules (Benjamini and Hochberg). order: Spearman's rank correlation of the "
+            "scores in both books",
             *_meaning(arena),
         ],
     )
@@ -187,7 +187,7 @@ def _pages(arena: Arena, found: Sequence[Books]) -> Iterator[Sheet]:
             heading=["rule", "as it comes", "tuned", "gain", "by", "tuned, by", "rate", "tuned rate", "tuned scale",
                      "validation"],
             rows=rows,
-            bold="the score surely changes (see the first table)",
+            bold="the score changes beyond the seeds (see the first table)",
             footnotes=["gain: with its 95% interval (Welch), not corrected for the number of rules"],
         )  # fmt: skip
 
@@ -197,8 +197,8 @@ def _meaning(arena: Arena) -> list[str]:
     rates, scales = track.rates, listed(f"{scale:g}" for scale in SCALES)
     return [
         "as it comes: default options, at the rate that validation without attack chooses for the partition. tuned: "
-        f"the best of {len(rates)} trials in this panel, as many for every rule. Both are scores, see the tables of "
-        "the panels. by: the attack of the worst case",
+        f"the best of {len(rates)} trials in this panel, as many for every rule. Both are scores by the "
+        "list of attacks alone, see the tables of the panels. by: the attack of the worst case",
         f"a rule without a scale tries {len(rates)} rates from {rates[0]:g} to {rates[-1]:g}. A rule with one, which "
         f"is a length of updates, tries its default and {scales} median lengths of an honest update in a training "
         "without attack, each at a quarter as many rates",
@@ -233,7 +233,7 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
         axis.grid(True, axis="x")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False,
-                  title="score under the worst attack; *: the score surely changes")  # fmt: skip
+                  title="score under the worst attack; *: the score changes beyond the seeds")  # fmt: skip
     return figure
 
 

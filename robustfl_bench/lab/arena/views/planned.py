@@ -28,10 +28,11 @@ def answer(arena: Arena) -> str:
     """In how many cases planning does more harm than the list, and which leading rules it breaks."""
     found = _found(arena)
     broken = sorted(
-        (of for of in additions.sure(found) if of.panel.scaled(of.least) >= HALF > of.score.value),
+        (of for of in found if of.panel.scaled(of.least) >= HALF > of.score.value),
         key=lambda of: of.score.value - of.panel.scaled(of.least),
     )
-    words = additions.verdict(NAME, found)
+    worst = sum(of.attack == NAME for panel in arena.panels.values() for of in panel.standings.values())
+    words = f"{additions.verdict(NAME, found)}. It counts by its mean: it is the worst case in {worst} of these cases"
     if not broken:
         return words
     most = [f"{of.rule} in {arena.titled(of.panel)} ({of.panel.scaled(of.least):.0f} to {of.score.value:.0f})"
