@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.numerics.simplex import penalised_weights
+from robustfl_bench.numerics.sample_weights import penalised_weights
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.arfl import Arfl
 from robustfl_bench.parts.aggregators.cfl import Cfl

@@ -12,7 +12,7 @@ from sklearn.cluster import HDBSCAN, MeanShift, estimate_bandwidth
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.least_spread import _largest as largest
 from robustfl_bench.numerics.least_spread import least_spread
-from robustfl_bench.numerics.mean_shift import largest_cluster
+from robustfl_bench.numerics.medians import largest_cluster
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.autogm import AutoGm
 from robustfl_bench.parts.aggregators.average import Average

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from robustfl_bench.numerics.geometric_median import geometric_median, radius
+from robustfl_bench.numerics.medians import geometric_median, radius
 
 EPS = 1e-5
 Points = Any

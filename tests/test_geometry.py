@@ -10,7 +10,7 @@ import torch
 from robustfl_bench.commands import bench
 from robustfl_bench.commands.lab import probe as command
 from robustfl_bench.lab.studies import probe
-from robustfl_bench.numerics.principal import principal_axes, principal_variances
+from robustfl_bench.numerics.spectra import principal_axes, principal_variances
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.read.pages import figures as drawn
 from robustfl_bench.read.pages.pictures.plane import CLIENTS

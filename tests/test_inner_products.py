@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from robustfl_bench.base.parallel import workers
-from robustfl_bench.numerics import ranking
+from robustfl_bench.numerics import selection
 from robustfl_bench.numerics.inner_products import (
     LEAST_BOUNDED,
     distance_bounds,
@@ -16,7 +16,7 @@ from robustfl_bench.numerics.inner_products import (
     row_squares,
     sq_dists_from,
 )
-from robustfl_bench.numerics.ranking import lowest, nearest_shares, nearest_sums
+from robustfl_bench.numerics.selection import lowest, nearest_shares, nearest_sums
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.krum import Krum
 from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
@@ -154,7 +154,7 @@ def test_bounds_are_close_and_decide(kind: str, monkeypatch: pytest.MonkeyPatch)
 def test_scores_are_sums_over_fully_sorted_rows_to_the_last_bit(
     monkeypatch: pytest.MonkeyPatch, block: int, squared: bool
 ) -> None:
-    monkeypatch.setattr(ranking, "SORTED", block)
+    monkeypatch.setattr(selection, "SORTED", block)
     sq_dists = torch.from_numpy(exact_sq_dists(hostile("1e6", 23, 4, 300)))
     dists = sq_dists if squared else sq_dists.sqrt()
     for others in (0, 1, 17, 22):
@@ -166,7 +166,7 @@ def test_scores_are_sums_over_fully_sorted_rows_to_the_last_bit(
 @pytest.mark.parametrize("block", [1, 50, 1 << 18])
 @pytest.mark.parametrize("kind", ["equal", "1e6"])
 def test_shares_of_the_nearest_updates(monkeypatch: pytest.MonkeyPatch, kind: str, block: int) -> None:
-    monkeypatch.setattr(ranking, "SORTED", block)
+    monkeypatch.setattr(selection, "SORTED", block)
     sq_dists = exact_sq_dists(hostile(kind, 23, 4, 300))
     for count in (1, 19, 20, 23):
         expected = np.zeros((23, 23))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from robustfl_bench.numerics.gram_space import medoid, pair_distances
-from robustfl_bench.numerics.mean_distances import exact_sum
+from robustfl_bench.numerics.selection import exact_sum
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.parts.aggregators.avgrej import AvgRej
 from robustfl_bench.parts.aggregators.cfl import Cfl

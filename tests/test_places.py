@@ -22,9 +22,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 from robustfl_bench.parts.attacks.base import Attack, AttackView, Crafted
 from robustfl_bench.parts.protocols.chunks import chunks
 from robustfl_bench.train.federation import Federation
-from robustfl_bench.train.in_bfloat16 import InBfloat16
-from robustfl_bench.train.on_disk import OnDisk
 from robustfl_bench.train.rounds import initial_state, step
+from robustfl_bench.train.storage import InBfloat16, OnDisk
 from tests.presets import small, trained
 from tests.rounds import build, names
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.numerics.quasi_newton import hessian_product
+from robustfl_bench.numerics.spectra import hessian_product
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.average import Average
 from robustfl_bench.parts.aggregators.coomed import CooMed

@@ -30,9 +30,7 @@ from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.processes.ring import launch as ring
 from robustfl_bench.runner.processes.ring.client import check
 from robustfl_bench.runner.processes.ring.link import Link, joined
-from robustfl_bench.runner.processes.ring.packing import Floats, Packed
-from robustfl_bench.runner.processes.ring.reduce import reduced
-from robustfl_bench.runner.processes.ring.step import RingStep
+from robustfl_bench.runner.processes.ring.step import Floats, Packed, RingStep, reduced
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train.rounds import initial_state
 from tests import processes

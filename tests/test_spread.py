@@ -15,9 +15,8 @@ from torch import Tensor
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runner.config import request
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.runner.processes.shards.context import SpreadRounds
+from robustfl_bench.runner.processes.shards.context import Share, SpreadRounds
 from robustfl_bench.runner.processes.shards.run import check
-from robustfl_bench.runner.processes.shards.share import Share
 from robustfl_bench.train.rounds import Rounds, initial_state
 from tests import processes
 from tests.conftest import Bench, contents, run_folders

@@ -15,7 +15,7 @@ from robustfl_bench.parts.protocols.star import Star
 from robustfl_bench.runner.config import compose, request
 from robustfl_bench.runner.experiment import memory
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.train.in_bfloat16 import InBfloat16
+from robustfl_bench.train.storage import InBfloat16
 from tests.conftest import Bench
 from tests.presets import Recording, small, trained
 

@@ -1,7 +1,11 @@
 """Metrics of one model: recall per class, BOBA's max recall drop; and of several: distance, recovery."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 
 def recall_per_class(confusion: ArrayLike) -> np.ndarray:
@@ -65,3 +69,29 @@ def _dists(estimates: ArrayLike, truth: ArrayLike) -> np.ndarray:
     estimates, truth = np.asarray(estimates, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     dists: np.ndarray = np.linalg.norm(estimates[:, None] - truth, axis=2)
     return dists
+
+
+def mean_losses(outputs: Tensor, y: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Each client's mean loss, (n,) float64, and the gradient of the sum of these means at the ``outputs`` (N, c).
+
+    Client i has ``sizes[i]`` rows of ``outputs`` and classes ``y`` (N,), one client after the other.
+    """
+    delta = torch.log_softmax(outputs, dim=1)
+    chosen = y[:, None]
+    losses = [-part.sum(dtype=torch.float64) / len(part) for part in delta.gather(1, chosen).split(sizes)]
+    delta.exp_().scatter_add_(1, chosen, delta.new_full((len(y), 1), -1.0))
+    for part in delta.split(sizes):
+        part.mul_(1 / len(part))
+    return torch.stack(losses), delta
+
+
+def bernoulli_vectors(count: int, dim: int, norm: float, rng: np.random.Generator) -> np.ndarray:
+    """Nonzero vectors (count, dim), float64, with Bernoulli(0.5) coordinates scaled to the Euclidean norm ``norm``.
+
+    BRIFCA (Tao, Yang, Kulkarni, arXiv 2306.00638, section 6). In few dimensions some vectors may be equal.
+    """
+    vectors = rng.integers(2, size=(count, dim)).astype(np.float64)
+    while (empty := ~vectors.any(axis=1)).any():
+        vectors[empty] = rng.integers(2, size=(int(empty.sum()), dim))
+    scaled: np.ndarray = vectors * (norm / np.linalg.norm(vectors, axis=1, keepdims=True))
+    return scaled

@@ -25,10 +25,10 @@ from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.plan import Plan, plan
 from robustfl_bench.runner.processes.ring.launch import context
 from robustfl_bench.runner.processes.ring.link import joined
-from robustfl_bench.runner.processes.shards.step import SpreadStep
+from robustfl_bench.runner.processes.shards.context import SpreadStep
 from robustfl_bench.train.federation import Federation
-from robustfl_bench.train.on_disk import OnDisk
 from robustfl_bench.train.rounds import initial_state, step
+from robustfl_bench.train.storage import OnDisk
 
 FOLDER = Path(__file__).parents[2] / "results" / "bench"
 PROCESSES = (1, 2, 4, 7)

@@ -6,4 +6,4 @@ an ordinary all-reduce: d numbers, sent twice. Importing this room imports PyTor
 
 from robustfl_bench.doors.distributed.all_reduce import RobustAllReduce as RobustAllReduce
 from robustfl_bench.doors.distributed.all_reduce import robust_all_reduce as robust_all_reduce
-from robustfl_bench.doors.distributed.hook import robust_hook as robust_hook
+from robustfl_bench.doors.distributed.all_reduce import robust_hook as robust_hook

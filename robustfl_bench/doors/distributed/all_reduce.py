@@ -6,6 +6,8 @@ Rules protect against what processes send as updates.
 """
 
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -93,3 +95,27 @@ def robust_all_reduce(flat: Tensor, rule: Aggregator, group: dist.ProcessGroup |
     >>> dist.destroy_process_group()
     """
     return RobustAllReduce(rule, group)(flat, count)
+
+
+def robust_hook(reduce: RobustAllReduce) -> Callable[[Any, Any], torch.futures.Future[Tensor]]:
+    """A hook for ``model.register_comm_hook(None, robust_hook(RobustAllReduce(rule)))``.
+
+    DistributedDataParallel passes the gradients in buckets. The rule gets the gradient of all buckets together when the
+    last is ready: a rule on distances would select other clients in each bucket, so that the result would depend on the
+    size of buckets.
+    """
+    waiting: list[tuple[Tensor, torch.futures.Future[Tensor]]] = []
+
+    def hook(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:  # type: ignore[name-defined]
+        future: torch.futures.Future[Tensor] = torch.futures.Future()
+        waiting.append((bucket.buffer(), future))
+        if bucket.is_last():
+            buckets, flat = list(waiting), torch.cat([buffer for buffer, _ in waiting])
+            waiting.clear()
+            reduce(flat)
+            for (buffer, done), part in zip(buckets, flat.split([len(buffer) for buffer, _ in buckets]), strict=True):
+                buffer.copy_(part)
+                done.set_result(buffer)
+        return future
+
+    return hook

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.numerics.principal import principal_axes, principal_variances
+from robustfl_bench.numerics.spectra import principal_axes, principal_variances
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView

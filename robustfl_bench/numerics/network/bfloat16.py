@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from robustfl_bench.numerics.cross_entropy import mean_losses
+from robustfl_bench.numerics.metrics import mean_losses
 from robustfl_bench.numerics.network.dense import Layer
 from robustfl_bench.numerics.network.gradients import chunks, pairs
 from robustfl_bench.numerics.network.network import Network

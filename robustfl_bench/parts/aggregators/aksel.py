@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.near_median import median
-from robustfl_bench.numerics.ranking import mean_of_lowest, require_majority
+from robustfl_bench.numerics.medians import median
+from robustfl_bench.numerics.selection import mean_of_lowest, require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

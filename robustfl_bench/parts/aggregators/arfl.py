@@ -9,7 +9,7 @@ import torch
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import between, one_of
-from robustfl_bench.numerics.simplex import penalised_weights
+from robustfl_bench.numerics.sample_weights import penalised_weights
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from robustfl_bench.base.fields import SCALE, at_least
-from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import Array, medoid, recentred, spread, sq_dists_to
-from robustfl_bench.numerics.simplex import penalised_weights
+from robustfl_bench.numerics.medians import geometric_median
+from robustfl_bench.numerics.sample_weights import penalised_weights
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

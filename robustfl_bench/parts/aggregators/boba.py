@@ -18,7 +18,7 @@ from robustfl_bench.base.fields import Flag, at_least, between, one_of
 from robustfl_bench.numerics.gram_space import Array, Subspace, fit_subspace
 from robustfl_bench.numerics.gram_stacks import Subspaces, fit_subspaces
 from robustfl_bench.numerics.questions import Questions
-from robustfl_bench.numerics.ranking import num_kept
+from robustfl_bench.numerics.selection import num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates, all_finite
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, one_of
-from robustfl_bench.numerics.near_median import mean_near_median
+from robustfl_bench.numerics.medians import mean_near_median
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

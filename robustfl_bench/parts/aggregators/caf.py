@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.ranking import require_majority
-from robustfl_bench.numerics.spectral_filter import LEAST_TRUST, outliers
+from robustfl_bench.numerics.selection import require_majority
+from robustfl_bench.numerics.spectra import LEAST_TRUST, outliers
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -16,9 +16,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from robustfl_bench.base.fields import SCALE, at_least, one_of
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
-from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.sample_weights import reweighted
+from robustfl_bench.numerics.spectra import cosines
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

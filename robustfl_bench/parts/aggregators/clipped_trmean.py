@@ -12,7 +12,7 @@ import torch
 
 from robustfl_bench.base.fields import SCALE, at_least
 from robustfl_bench.numerics.clipping import ClippingCentre
-from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.selection import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from torch import Tensor
 
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.clip_radii import clipped_sum, clipped_sums, heaviest, radius_beyond
+from robustfl_bench.numerics.clipping import clipped_sum, clipped_sums, heaviest, radius_beyond
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView

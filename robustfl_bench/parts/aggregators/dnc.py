@@ -14,8 +14,8 @@ from scipy.linalg import eigh
 
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import Array
-from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.numerics.sample_weights import reweighted
+from robustfl_bench.numerics.selection import num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

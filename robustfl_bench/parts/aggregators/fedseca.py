@@ -14,7 +14,7 @@ from torch import Tensor
 from robustfl_bench.base.fields import between
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.inner_products import gram_matrix
-from robustfl_bench.numerics.near_median import median
+from robustfl_bench.numerics.medians import median
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -14,8 +14,8 @@ from scipy.cluster.hierarchy import linkage
 
 from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
-from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.numerics.spectra import cosines
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import Array
-from robustfl_bench.numerics.quasi_newton import hessian_product
+from robustfl_bench.numerics.spectra import hessian_product
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Flag, at_least, one_of
-from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.numerics.spectra import cosines
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

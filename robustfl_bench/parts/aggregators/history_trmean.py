@@ -11,7 +11,7 @@ from torch import Tensor
 
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.questions import Questions
-from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.selection import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

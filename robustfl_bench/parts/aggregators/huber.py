@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from robustfl_bench.base.fields import SCALE, Flag, at_least
-from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import length, medoid, recentred, spread, sq_dists_to
+from robustfl_bench.numerics.medians import geometric_median
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

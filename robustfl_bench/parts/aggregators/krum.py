@@ -10,7 +10,7 @@ from torch import Tensor
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.questions import Questions
-from robustfl_bench.numerics.ranking import lowest, nearest_sums
+from robustfl_bench.numerics.selection import lowest, nearest_sums
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.sample_weights import reweighted
-from robustfl_bench.numerics.two_means import two_groups
+from robustfl_bench.numerics.selection import two_groups
+from robustfl_bench.numerics.spectra import cosines
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar
 import torch
 
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.near_median import sum_nearest
-from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.medians import sum_nearest
+from robustfl_bench.numerics.selection import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -14,8 +14,8 @@ import torch
 
 from robustfl_bench.base.fields import between
 from robustfl_bench.numerics.gram_space import Array
-from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.sample_weights import reweighted
+from robustfl_bench.numerics.selection import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from robustfl_bench.base.fields import at_least, one_of
-from robustfl_bench.numerics.near_median import mean_near_median
-from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.medians import mean_near_median
 from robustfl_bench.numerics.sample_weights import largest_masses, mean_of_nearest
+from robustfl_bench.numerics.selection import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.sample_weights import reweighted
+from robustfl_bench.numerics.selection import mean_of_lowest, num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

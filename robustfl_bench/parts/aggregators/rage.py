@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.base.fields import at_least, one_of
-from robustfl_bench.numerics.spectral_filter import LEAST_TRUST, outliers
+from robustfl_bench.numerics.spectra import LEAST_TRUST, outliers
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

@@ -9,8 +9,8 @@ import torch
 
 from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.gram_space import Array, medoid, recentred, spread, sq_dists_to
-from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.numerics.passes import sq_dists_by_pass, worth_passes
+from robustfl_bench.numerics.selection import sq_dists_to_mean
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

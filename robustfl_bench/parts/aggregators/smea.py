@@ -12,8 +12,8 @@ import torch
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.least_spread import least_spread
-from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.sample_weights import reweighted
+from robustfl_bench.numerics.selection import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 

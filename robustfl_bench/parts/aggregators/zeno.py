@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from robustfl_bench.base.fields import at_least, one_of
-from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.sample_weights import reweighted
+from robustfl_bench.numerics.selection import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView

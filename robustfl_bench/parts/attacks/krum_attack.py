@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.fields import one_of
-from robustfl_bench.numerics.ranking import nearest_sums
+from robustfl_bench.numerics.selection import nearest_sums
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.attacks.base import Attack, AttackView
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.fields import at_least
+from robustfl_bench.numerics.network.client_rows import by_passes, descend
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch, Samples
-from robustfl_bench.numerics.network.turns import by_passes, descend
 from robustfl_bench.parts.local_updates.base import LocalUpdate
 
 

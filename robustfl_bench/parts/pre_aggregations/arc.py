@@ -10,7 +10,7 @@ import numpy as np
 
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.clipping import clip_factors
-from robustfl_bench.numerics.ranking import num_kept
+from robustfl_bench.numerics.selection import num_kept
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 

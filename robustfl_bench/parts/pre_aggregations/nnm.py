@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.ranking import nearest_shares, num_kept
+from robustfl_bench.numerics.selection import nearest_shares, num_kept
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 

@@ -290,11 +290,11 @@ def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> An
 
     own = planned.settings, planned.parts, data
     if where == "file":
-        from robustfl_bench.train.on_disk import OnDisk
+        from robustfl_bench.train.storage import OnDisk
 
         federation: Stackable = OnDisk(*own)
     elif where == "bfloat16":
-        from robustfl_bench.train.in_bfloat16 import InBfloat16
+        from robustfl_bench.train.storage import InBfloat16
 
         federation = InBfloat16(*own)
     elif (shelf := samples.shared(planned, data.train_x.device)) is not None:
@@ -333,7 +333,7 @@ def _train_here(
     planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
 ) -> Steps[Mapping[str, Any]]:
     """Train in this process, from the checkpoint if there is one; stops before each round."""
-    from robustfl_bench.runner.experiment.resume import begin
+    from robustfl_bench.runner.experiment.rows import begin
     from robustfl_bench.train.loop import run
 
     s, stamp, clock = planned.settings, provenance.stamp(planned, federation.data), Clock()

@@ -2,22 +2,114 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from robustfl_bench.numerics.updates import Aggregate
+from robustfl_bench.parts.aggregators.base import RingForm
+from robustfl_bench.parts.protocols.chunks import chunks
 from robustfl_bench.parts.protocols.ring import Ring, form_of
 from robustfl_bench.parts.protocols.state import Round, State, Trained
 from robustfl_bench.runner.experiment.plan import Plan
 from robustfl_bench.runner.experiment.summary import digest
 from robustfl_bench.runner.processes.peers import PeerLost
 from robustfl_bench.runner.processes.ring.link import Link, RingBroken
-from robustfl_bench.runner.processes.ring.reduce import reduced
 from robustfl_bench.train.context import require_finite, require_some_finite
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds
+
+
+class Code(Protocol):
+    """A lossless encoding of a chunk of float32 numbers (d,) as bytes."""
+
+    def num_bytes(self, d: int) -> int:
+        """Number of bytes for d numbers; the last byte is filled up."""
+
+    def encode(self, numbers: Tensor) -> Tensor:
+        """The numbers (d,) as bytes, uint8."""
+
+    def decode(self, encoded: Tensor, d: int) -> Tensor:
+        """The d numbers in these bytes, float32."""
+
+
+class Floats:
+    """Real numbers, four bytes each."""
+
+    def num_bytes(self, d: int) -> int:
+        return 4 * d
+
+    def encode(self, numbers: Tensor) -> Tensor:
+        return torch.from_numpy(numbers.numpy().view(np.uint8))
+
+    def decode(self, encoded: Tensor, d: int) -> Tensor:
+        return torch.from_numpy(encoded.numpy().view(np.float32))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Numbers ``low``, ``low + step``, ``low + 2 step`` ... in ``bits`` bits each, at most 32."""
+
+    low: int
+    step: int
+    bits: int
+
+    def num_bytes(self, d: int) -> int:
+        return -(-d * self.bits // 8)
+
+    def encode(self, numbers: Tensor) -> Tensor:
+        index = ((numbers.numpy() - self.low) / self.step).astype(">u4")
+        digits = np.unpackbits(index.view(np.uint8).reshape(-1, 4), axis=1)[:, 32 - self.bits :]
+        return torch.from_numpy(np.packbits(digits))
+
+    def decode(self, encoded: Tensor, d: int) -> Tensor:
+        digits = np.zeros((d, 32), dtype=np.uint8)
+        digits[:, 32 - self.bits :] = np.unpackbits(encoded.numpy(), count=d * self.bits).reshape(d, self.bits)
+        index = np.packbits(digits, axis=1).view(">u4").ravel().astype(np.float32)
+        return torch.from_numpy(index * self.step + self.low)
+
+
+# One round on the ring: share-reduce, consensus, share-only (BRACE, sections 2.2 and 3).
+
+
+def codes(form: RingForm, n: int, counting: str) -> tuple[Code, Code]:
+    """The encodings of chunks in share-reduce and in share-only: real numbers, or sums of n signs and outcomes.
+
+    A sum of signs takes 32 bits, or the fewest that distinguish -n ... n if ``counting`` is ``needed``. An outcome
+    takes one bit, or two if ties are possible (signSGD, RLR, symmetric BRACE), one more than Table 1 counts.
+    """
+    if form.outcomes is None:
+        return Floats(), Floats()
+    low, high = int(form.outcomes[0]), int(form.outcomes[-1])
+    last = len(form.outcomes) - 1
+    sums = Packed(-n, 1, (2 * n).bit_length() if counting == "needed" else 32)
+    return sums, Packed(low, (high - low) // last, last.bit_length())
+
+
+def reduced(link: Link, update: Tensor, form: RingForm, counting: str) -> Tensor:
+    """The aggregate (d,), the same for every client, of the clients' updates (d,).
+
+    Client i begins by sending its chunk i. It adds its own part to every chunk that it receives and passes the sum on.
+    After n - 1 steps it holds the complete sum of chunk i + 1 and decides its outcomes, which are then passed round.
+    """
+    n, rank, own = link.size, link.rank, form.sent(update)
+    parts, (sums, outcomes) = chunks(len(own), n), codes(form, n, counting)
+    held = own[parts[rank]]
+    for step in range(1, n):
+        mine = own[parts[(rank - step) % n]]
+        held = sums.decode(link.exchange(sums.encode(held), sums.num_bytes(len(mine))), len(mine)) + mine
+    aggregate = torch.empty_like(own)
+    aggregate[parts[(rank + 1) % n]] = decided = form.agreed(held, n)
+    encoded = outcomes.encode(decided)
+    for step in range(n - 1):
+        room = aggregate[parts[(rank - step) % n]]
+        encoded = link.exchange(encoded, outcomes.num_bytes(len(room)))
+        room.copy_(outcomes.decode(encoded, len(room)))
+    return aggregate
+
 
 GO_ON = "the same command goes on from the last checkpoint"
 

@@ -3,22 +3,72 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.numerics.network.samples import Population
+from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import ServerView
 from robustfl_bench.parts.attacks.base import AttackView
 from robustfl_bench.parts.protocols.base import Rule
-from robustfl_bench.parts.protocols.state import Cohort, ModelState, State
-from robustfl_bench.runner.processes.shards.share import Share
+from robustfl_bench.parts.protocols.chunks import chunks
+from robustfl_bench.parts.protocols.state import Cohort, ModelState, Round, State
+from robustfl_bench.runner.experiment.plan import Plan
+from robustfl_bench.runner.processes.peers import Peers
+from robustfl_bench.runner.processes.ring.link import Link
+from robustfl_bench.runner.processes.ring.step import told
 from robustfl_bench.train.context import Context
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of process ``peers.rank`` in rounds of models with ``d`` parameters.
+
+    Clients are dealt out by their positions among the honest clients or among the attackers, one after the other.
+    """
+
+    peers: Peers
+    d: int
+
+    @property
+    def place(self) -> Place:
+        """The columns that are here."""
+        mine = self._columns[self.peers.rank]
+        return Place(self.d, mine.start, mine.stop, self.peers.sum if self.peers.size > 1 else None)
+
+    def here(self, clients: Sequence[int]) -> list[int]:
+        """The rows of those of the ``clients``, positions, that train in this process."""
+        return self._of(self.peers.rank, clients)
+
+    def exchanged(self, rows: Tensor, clients: Sequence[int], out: Tensor) -> None:
+        """Write the columns here of the updates of all ``clients`` into ``out`` (n, k); ``rows`` (m, d) are the whole
+        updates of those that train here. Raises PeerLost."""
+        owners = [self._of(rank, clients) for rank in range(self.peers.size)]
+        received = [out.new_empty(len(owned), out.shape[1]) for owned in owners]
+        self.peers.swap([rows[:, part].contiguous() for part in self._columns], received)
+        for owned, part in zip(owners, received, strict=True):
+            out[owned] = part
+
+    def gathered(self, part: Tensor) -> Tensor:
+        """The whole vectors (..., d) whose columns here are ``part`` (..., k). Raises PeerLost."""
+        rows = part.reshape(-1, part.shape[-1])
+        received = [rows.new_empty(len(rows), columns.stop - columns.start) for columns in self._columns]
+        self.peers.swap([rows.contiguous()] * self.peers.size, received)
+        return torch.cat(received, dim=1).reshape(*part.shape[:-1], self.d)
+
+    @property
+    def _columns(self) -> list[slice]:
+        return chunks(self.d, self.peers.size)
+
+    def _of(self, rank: int, clients: Sequence[int]) -> list[int]:
+        return [row for row, client in enumerate(clients) if client % self.peers.size == rank]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,3 +156,26 @@ class SpreadRounds(Rounds):
     ) -> SpreadContext:
         made = super().context(state, cohorts, number, received)
         return SpreadContext(**vars(made), share=self._share)
+
+
+class SpreadStep:
+    """The step of process ``link.rank``: it trains its clients and aggregates its columns.
+
+    All processes end a round with the same model; the first returns the results of the round.
+    """
+
+    def __init__(self, link: Link, federation: Federation, timeout: float) -> None:
+        self._link, self._share = link, Share(Peers(timeout=timeout), federation.network.dim)
+        place = self._share.place
+        buffer = federation.network.initial.new_empty(federation.updates_per_round, place.stop - place.start)
+        vars(federation)["buffer"] = buffer  # in place of one for whole updates
+
+    def outcome(self, planned: Plan) -> Mapping[str, Any]:
+        """What the summary of the run says: the number of processes, and the bytes of updates that the first sent."""
+        return {"processes": {"number": self._link.size, "sent_bytes": self._share.peers.sent}}
+
+    def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
+        """Carry out the next round; raises RingBroken when a process is lost."""
+        with told(self._link, state.round + 1):
+            after, happened = federation.parts.course.step(SpreadRounds(federation, self._share), state)
+        return after, None if self._link.rank else happened

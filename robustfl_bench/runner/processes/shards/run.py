@@ -21,7 +21,7 @@ from robustfl_bench.runner.processes.ring.client import Member
 from robustfl_bench.runner.processes.ring.launch import GRACE, by_signal, context, finish
 from robustfl_bench.runner.processes.ring.link import Link, RingBroken, joined
 from robustfl_bench.runner.processes.ring.step import GO_ON
-from robustfl_bench.runner.processes.shards.step import SpreadStep
+from robustfl_bench.runner.processes.shards.context import SpreadStep
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train.federation import Federation
 

@@ -1,15 +1,18 @@
-"""Functions for rules that rank the clients and average the best of them."""
+"""Which clients to keep: ranks, distances to the mean, and two groups."""
 
 import math
 from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.parallel import each
 from robustfl_bench.numerics.blocks import width
+from robustfl_bench.numerics.gram_space import Array, sq_dists_to
+from robustfl_bench.numerics.inner_products import BLOCK
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 SORTED = 1 << 18  # distances to sort at a time, which stay in the cache
@@ -107,3 +110,82 @@ def _kth_smallest(rows: Tensor, k: int) -> Tensor:
     if rows.device.type != "cpu":
         return rows.sort(dim=1).values[:, k - 1 : k]
     return torch.from_numpy(np.partition(rows.numpy(), k - 1, axis=1)[:, k - 1 : k])
+
+
+DIGITS = 1e-6  # largest relative error at which squared distances are taken from inner products
+FOLD = 4  # sums have this many times the digits of float64
+
+
+def sq_dists_to_mean(updates: Updates, gram: Array, masses: Array) -> Array:
+    """Squared distances (n,) of the updates to their mean, weighted by ``masses`` (n,).
+
+    ``gram`` (n, n) holds the inner products relative to one of the updates. Attackers that send v and -v leave a mean
+    of ordinary size, but its inner products have rounding errors of the order of |v|^2. The mean is then computed by
+    coordinate.
+    """
+    weights = masses / masses.sum()
+    sq_dists = sq_dists_to(gram, weights)
+    lengths = np.sqrt(gram.diagonal().clip(min=0))
+    error = len(gram) * np.finfo(np.float64).eps * (lengths + weights @ lengths) ** 2
+    if (error <= DIGITS * sq_dists).all():
+        return sq_dists
+    exact, matrix = np.zeros(updates.n), updates.columns.cpu().numpy()
+    for start in range(0, matrix.shape[1], BLOCK):
+        block = matrix[:, start : start + BLOCK].astype(np.float64)
+        exact += np.square(block - exact_sum(masses[:, None] * block) / masses.sum()).sum(axis=1)
+    return updates.place.sum(torch.from_numpy(exact)).numpy()
+
+
+def exact_sum(rows: Array) -> Array:
+    """The sum (d,) of the rows (n, d), as if computed with four times the digits of float64, then rounded.
+
+    Every addition passes its rounding error on to the next (Ogita, Rump, Oishi, SIAM J. Sci. Comput. 2005, SumK).
+    """
+    parts = rows.copy()
+    for _ in range(FOLD - 1):
+        for i in range(1, len(parts)):
+            total = parts[i] + parts[i - 1]
+            share = total - parts[i]
+            parts[i - 1] = (parts[i] - (total - share)) + (parts[i - 1] - share)
+            parts[i] = total
+    summed: Array = parts.sum(axis=0)
+    return summed
+
+
+# Clustering of a few points in two groups by k-means (Lloyd, IEEE Trans. Inf. Theory 1982), from their distances.
+
+
+MAX_ITER = 300
+EQUAL = 1e-9  # share of the total of all squared distances below which differences are rounding errors
+
+
+def two_groups(sq_dists: Array) -> NDArray[np.bool_]:
+    """Mask (n,) of one of two groups of points with squared distances ``sq_dists`` (n, n); the rest is the other one.
+
+    Lloyd's algorithm starts n times, each time from a point and the one farthest from it. Of the results, the one of
+    least total squared distance from the means of the groups counts. So no random draw decides, as in the usual starts
+    of k-means. Equal points are in one group; if all are equal, the other group is empty.
+    """
+    first = sq_dists <= sq_dists[sq_dists.argmax(axis=1)]  # (starts, n); ties belong to the first group
+    for _ in range(MAX_ITER):
+        nearer = _from_means(sq_dists, first) <= _from_means(sq_dists, ~first)
+        if (nearer == first).all():
+            break
+        first = nearer
+    spreads = np.array([_spread(sq_dists, each) + _spread(sq_dists, ~each) for each in first])
+    group: NDArray[np.bool_] = first[int((spreads <= spreads.min() + EQUAL * sq_dists.sum()).argmax())]
+    return group
+
+
+def _from_means(sq_dists: Array, groups: NDArray[np.bool_]) -> Array:
+    """Squared distances (k, n) of the points from the mean of each group (k, n); infinite for an empty one."""
+    sizes = groups.sum(axis=1, keepdims=True)
+    shares = groups / np.maximum(sizes, 1)
+    means = shares @ sq_dists
+    found: Array = np.where(sizes > 0, means - (means * shares).sum(axis=1, keepdims=True) / 2, np.inf)
+    return found
+
+
+def _spread(sq_dists: Array, group: NDArray[np.bool_]) -> float:
+    """Total squared distance of the members of a group from their mean."""
+    return float(sq_dists[np.ix_(group, group)].sum()) / (2 * max(int(group.sum()), 1))

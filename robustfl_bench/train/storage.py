@@ -1,18 +1,31 @@
-"""A run whose updates arrive in bfloat16 and are stored so: five eighths of the memory, and the same numbers."""
+"""Federations whose updates are too large for float32 in memory: in a file, or in bfloat16."""
 
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.numerics import in_bfloat16
+from robustfl_bench.numerics import in_bfloat16, on_disk
 from robustfl_bench.numerics.network.gradients import chunks
-from robustfl_bench.numerics.network.samples import Batch, Population
+from robustfl_bench.numerics.network.samples import Batch, Population, Samples
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.protocols.state import ModelState, Remembered
 from robustfl_bench.train.stack import Stackable
+
+
+class OnDisk(Stackable):
+    """A federation whose updates are in files without a name in the folder of results, which end with the process."""
+
+    def rows(self, n: int) -> Tensor:
+        return on_disk.empty(n, self.network.dim, Path(self.settings.results_dir).expanduser())
+
+    def trainings(self, round: int) -> list[Samples]:
+        """None: gradients at the models of several runs would be in memory."""
+        return []
+
 
 TURNS = 8
 """The clients train in so many turns at most, each with rows in float32 of its own."""
