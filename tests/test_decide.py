@@ -198,6 +198,21 @@ def test_a_claim_gets_seeds_until_the_last_look(command: Any, capsys: pytest.Cap
     assert command("good") == 0 and command.made == [4, 2], "the same command finds nothing to do"
 
 
+def test_a_dry_run_by_its_setting_makes_nothing(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("good", "dry_run=true") == 0 and not command.made
+    assert "the look at 2 seeds lacks 4 runs" in capsys.readouterr().out
+    assert command("good", "dry_run=false") == 0 and command.made == [4, 2]
+    assert "good / table2_mnist, look at 2 seeds: 4 runs, ? h of one core" in capsys.readouterr().err
+
+
+def test_without_hours_a_look_of_more_than_one_is_not_begun(
+    command: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decide, "HOUR", 300)  # the second look takes half an hour
+    assert command("good") == 0 and command.made == [4]
+    assert "--hours gives more" in capsys.readouterr().err
+
+
 def test_a_budget_ends_before_a_look_that_is_too_long(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--hours", "0.4") == 0 and command.made == [4], (
         "the first look of unknown length, the second of 0.5 h"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from robustfl_bench.base.console import Parser, add_jobs, answer_tab, completed, say
+from robustfl_bench.base.console import Parser, add_jobs, answer_tab, completed, counted, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import made_cells
 from robustfl_bench.commands.verb import obeyed
@@ -23,6 +22,7 @@ from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.claims import short
 from robustfl_bench.read.tables.described import Paper, papers
+from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE
 
 
@@ -42,8 +42,13 @@ def main() -> int:
         "--table", metavar="NAME",
         help="only claims about this table, such as table2_mnist, or this block of one, such as 'table4 / mlp'",
     )  # fmt: skip
-    parser.add_argument("--hours", type=float, default=math.inf, metavar="H",
-                        help="make no look whose runs, in one process, would end after H hours")  # fmt: skip
+    parser.add_argument(
+        "--hours",
+        type=float,
+        default=1.0,
+        metavar="H",
+        help="make no look whose runs, in one process, would end after H hours (%(default)g)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what each open claim lacks, and make nothing")
     parser.add_argument("-v", "--verbose", action="store_true", help="with --dry-run: the command of each cell")
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
@@ -57,7 +62,7 @@ def _decide(asked: Namespace) -> None:
     if not asked.hours > 0:
         raise ConfigError(f"--hours must be > 0, got {asked.hours:g}")
     paper = _asked(papers()[asked.paper], asked)
-    if asked.dry_run:
+    if asked.dry_run or options.parse(_setting("dry_run", asked.words) or "false") is True:
         _preview(_measured(paper, asked).open_claims, asked)
         return
     began, made = time.monotonic(), set[WantedRun]()
@@ -70,7 +75,9 @@ def _decide(asked: Namespace) -> None:
             break
         cells = [(*run.overrides, *_overrides(asked), f"seed={run.seed}", f"results_dir={asked.results_dir}")
                  for run in step.runs]  # fmt: skip
-        made_cells(cells, asked, f"{_about(claim)}, look at {step.look} seeds", (FINISHED, DIVERGED, INFEASIBLE))
+        look = f"{_about(claim)}, look at {step.look} seeds"
+        say(f"{look}: {counted(len(step.runs), 'run')}, {hours(step.cost.hours)} h of one core ({step.cost.source})")
+        made_cells(cells, asked, look, (FINISHED, DIVERGED, INFEASIBLE))
         made |= set(step.runs)
     for claim in claims:
         say(f"{_about(claim)}: {_hindrance(claim, made, left)}")
@@ -98,7 +105,12 @@ def _measured(paper: Paper, asked: Namespace) -> MeasuredPaper:
 
 
 def _overrides(asked: Namespace) -> list[str]:
-    return [word for word in asked.words if "=" in word]
+    return [word for word in asked.words if "=" in word and not word.startswith("dry_run=")]
+
+
+def _setting(name: str, words: Sequence[str]) -> str | None:
+    """The last value that words like those of ``robustfl-bench`` give a setting; None if none does."""
+    return next((word.partition("=")[2] for word in reversed(words) if word.startswith(f"{name}=")), None)
 
 
 def _hindrance(claim: Open, made: Set[WantedRun], left: float) -> str:
@@ -110,7 +122,7 @@ def _hindrance(claim: Open, made: Set[WantedRun], left: float) -> str:
         return f"its runs do not have all numbers; robustfl-results table {claim.verdict.claim.table} says why"
     if left <= 0 or step.cost.seconds > left:
         return (f"the look at {step.look} seeds takes {hours(step.cost.hours)} h, the budget has "
-                f"{hours(max(left, 0) / HOUR)} h left")  # fmt: skip
+                f"{hours(max(left, 0) / HOUR)} h left: --hours gives more")  # fmt: skip
     return ""
 
 

@@ -157,7 +157,7 @@ def facts(device: str | None) -> dict[str, Any]:
 
     return {
         "versions": {
-            "robustfl-bench": __version__,
+            "robustfl-bench": program(),
             "python": platform.python_version(),
             **libraries(),
             "hydra-core": version("hydra-core"),
@@ -166,6 +166,12 @@ def facts(device: str | None) -> dict[str, Any]:
         "host": platform.node(),
         "processor": torch.cuda.get_device_name(device) if device and device.startswith("cuda") else processor(),
     }
+
+
+def program() -> str:
+    """The version of this package; from a checkout that of its commit, as ``0.2.0.dev0+g1a2b3c4d5``."""
+    head, _, changes = (_checked_out() or "").partition("+")
+    return f"{__version__}.dev0+g{head[:9]}{'.changes' if changes else ''}" if head else __version__
 
 
 @lru_cache(maxsize=1)
@@ -196,6 +202,7 @@ def commit() -> str:
     return _checked_out() or _installed_from() or f"{__version__}+sha256.{package_digest()[:12]}"
 
 
+@lru_cache(maxsize=1)
 def _checked_out() -> str | None:
     """The commit of a source checkout; None without one."""
     if not (PACKAGE.parent / ".git").exists():

@@ -33,9 +33,9 @@ LIKENESS: tuple[tuple[str, ...], ...] = (
     ("dataset", "model", "num_clients", "batch_size", "local_update", "aggregator", "attack"),
     ("dataset", "model", "num_clients", "batch_size", "local_update"),
     ("dataset", "model"),
-    (),
 )
-"""Settings that runs with rounds of similar duration share, from the closest likeness to none."""
+"""Settings that runs with rounds of similar duration share, from the closest likeness on. A run of another model or of
+other data says nothing: its rounds may take 1,000 times as long."""
 
 
 @dataclass(frozen=True)
