@@ -27,6 +27,8 @@ def test_a_dry_run_counts_runs_estimates_their_time_and_runs_nothing(bench: Benc
     assert total == outcome.out.splitlines()[0]
     assert first.startswith("to make: ") and "seed=0" in first and "seed=1" in second
     assert second.endswith("(about 60 min in one process)")
+    larger = bench("-m", *TINY, "model.hidden=[400]", "seed=0", "dry_run=true").out
+    assert larger.startswith("1 run: 1 to make (time unknown)"), "the rounds of another model say nothing"
 
 
 def test_a_dry_run_tells_kept_stored_and_changed_results_and_refused_runs_apart(
