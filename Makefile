@@ -8,7 +8,7 @@ QUICK := $(addprefix tests/,test_aggregators.py test_attacks.py test_field_rules
            test_configs.py::test_the_keys_of_an_option_are_the_fields_of_what_it_makes \
            test_imports.py::test_rules_know_their_base_and_numerics_and_never_each_other)
 
-.PHONY: run test quick lint catalogue definitions agreement architecture arena facts site bench clean
+.PHONY: run test quick lint catalogue definitions agreement architecture index arena facts site bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +51,9 @@ facts: $(VENV)/.installed
 
 architecture: $(VENV)/.installed
 	$(BIN)/python scripts/generators/architecture.py
+
+index: $(VENV)/.installed
+	$(BIN)/python scripts/generators/index.py
 
 arena: $(VENV)/.installed
 	$(BIN)/python scripts/generators/arena.py

@@ -380,13 +380,16 @@ def test_points_that_are_written_are_read_back(tmp_path: Path, capsys: pytest.Ca
     asked = ("figure", "boba/fig12", "scale=quick", "--output")
     code, out, _ = run_cli(capsys, *asked, kept, "--output", picture)
     assert (code, out) == (0, f"{kept}\n{picture}\n")
-    table = pd.read_csv(kept, skiprows=2)
+    table = pd.read_csv(kept, comment="#")
     assert len(table) == 7 * 5 * 5 and set(table["line"]) == {"trmean", "mkrum", "geomed", "fltrust", "boba"}
     again = tmp_path / "again.csv"
     assert run_cli(capsys, *asked, again, "--from", kept)[0] == 0
     assert again.read_text() == kept.read_text()
     kept.write_text(kept.read_text().replace("boba,1,", "boba,1,x"))
     code, _, err = run_cli(capsys, *asked, again, "--from", kept)
+    assert code == 3 and f"{kept} is not what was written: it does not fit its seal" in err
+    kept.write_text("".join(line for line in kept.read_text().splitlines(True) if not line.startswith("# seal ")))
+    code, _, err = run_cli(capsys, *asked, again, "--from", kept, "--unsealed")
     assert code == 2 and f"{kept} is damaged" in err
 
 

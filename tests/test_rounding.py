@@ -11,6 +11,7 @@ from robustfl_bench.lab.arena import rounding
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.parts.models import Mlp, NudgedMlp
+from robustfl_bench.runner.store import evidence, kept
 from tests.arenas import run
 
 PAIRS = [("krum", "none", 0.9, 0.9), ("krum", "ipm", 0.5, 0.52), ("krum", "lie", 0.4, 0.404), ("caf", "ipm", 0.7, 0.7)]
@@ -62,6 +63,8 @@ def test_cells_with_other_kernels_tell_how_the_order_of_rules_changes(
     (tmp_path / "arena").mkdir()
     (tmp_path / "arena" / "digits_kernels.csv").write_text("\n".join(lines))
     monkeypatch.setattr(rounding, "FOLDER", tmp_path)
+    monkeypatch.setattr(kept, "FOLDER", tmp_path)
+    evidence.add(tmp_path, [tmp_path / "arena" / "digits_kernels.csv"])
     monkeypatch.setattr(Track, "runs", lambda self, of: [run("krum", "ipm", 0.5)])
     (sheet,) = rounding.sheets(Arena(pd.DataFrame(), "digits"))
     # worst cases: krum 50, caf 40 and geomed 30, then 20, 41 and 25

@@ -20,8 +20,8 @@ def main() -> int:
     parser = Parser(
         prog="robustfl-bench remake",
         description="Make the runs of a file of robustfl-results export --summary again that other code than today's "
-        "made, and put the new lines in the place of the old ones. Ctrl-C keeps what is finished; the same command "
-        "goes on.",
+        "made. The new lines take the place of the old ones, in a part beside a file that is kept in results/. Ctrl-C "
+        "keeps what is finished; the same command goes on.",
     )
     parser.add_argument("file", metavar="FILE.csv", help="such as results/boba/quick.csv; may end in .gz")
     parser.add_argument("--where", action="append", default=[], metavar="KEY=VALUE",

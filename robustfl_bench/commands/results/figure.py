@@ -62,7 +62,7 @@ def _run(arguments: Namespace) -> None:
     if arguments.format != "text":
         raise ConfigError("--format is for the list of figures; a figure's format is that of its --output")
     figure, frame, changes = described.figures()[name], shared.frame(arguments), arguments.overrides
-    points = figures.points(figure, runs, changes, kept, shared.folder_of(arguments))
+    points = figures.points(figure, runs, changes, kept, shared.folder_of(arguments), arguments.unsealed)
     for output in outputs:
         if output.suffix == ".csv":
             figures.write(figure, changes, points, output)

@@ -33,6 +33,11 @@ def add_runs(parser: Parser) -> None:
         "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
         help="read runs from a file of export --summary, repeatable; --results-dir adds the runs of a folder",
     )  # fmt: skip
+    parser.add_argument(
+        "--unsealed",
+        action="store_true",
+        help="read also files without seals, or with older ones that leave the names of columns open",
+    )
     add_folder(parser)
 
 
@@ -104,7 +109,7 @@ def frame(arguments: Namespace) -> Frame:
 
 def load(arguments: Namespace) -> pd.DataFrame:
     """The runs of the named folder and files, by default those of the usual folder."""
-    kept = [archive.read(path) for path in getattr(arguments, "archives", [])]
+    kept = [archive.read(path, arguments.unsealed) for path in getattr(arguments, "archives", [])]
     if kept and arguments.results_dir is None:
         return archive.join(kept)
     folder = records.load(folder_of(arguments))

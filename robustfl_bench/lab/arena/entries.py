@@ -87,12 +87,13 @@ def _lowest(own: Sequence[tuple[ArenaPanel, Standing]]) -> tuple[float, ArenaPan
     return min(known, key=lambda each: each[0])
 
 
-def load(folder: str) -> pd.DataFrame:
-    """The runs of all entries in a folder, or of the one that it is. Raises ConfigError if it has none."""
+def load(folder: str, unsealed: bool = False) -> pd.DataFrame:
+    """The runs of all entries in a folder, or of the one that it is, see ``archive.read``. Raises ConfigError if it has
+    none."""
     files = sorted([*Path(folder).glob(RUNS), *Path(folder).glob(f"*/{RUNS}")])
     if not files:
         raise ConfigError(f"no entry in {folder}: robustfl-bench arena enter RULE --output {folder} writes one")
-    return archive.join([archive.read(str(path)) for path in files])
+    return archive.join([archive.read(str(path), unsealed) for path in files])
 
 
 def sheet(arena: Arena) -> Sheet:

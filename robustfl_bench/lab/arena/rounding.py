@@ -15,7 +15,7 @@ from robustfl_bench.lab.arena.track import NONE, ArenaRun
 from robustfl_bench.lab.arena.words import cells, listed, number
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
-from robustfl_bench.runner.store.kept import ARENA, FOLDER
+from robustfl_bench.runner.store.kept import ARENA, FOLDER, sealed_content
 
 NUDGED, USUAL = "robustfl_bench.models.NudgedMlp", "robustfl_bench.models.Mlp"
 POINT = 1.0  # of accuracy
@@ -63,13 +63,12 @@ def kernels(arena: Arena) -> list[Move]:
     path = FOLDER / ARENA / f"{arena.track.name}_kernels.csv"
     if not path.is_file():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [
-            Move(line["rule"], line["partition"], line["attack"], line["seed"],
-                 int(line["num_byzantine"]) or min(arena.track.numbers),
-                 100 * float(line[USUAL_KERNELS]), 100 * float(line[AVX2]))
-            for line in csv.DictReader(file)
-        ]  # fmt: skip
+    return [
+        Move(line["rule"], line["partition"], line["attack"], line["seed"],
+             int(line["num_byzantine"]) or min(arena.track.numbers),
+             100 * float(line[USUAL_KERNELS]), 100 * float(line[AVX2]))
+        for line in csv.DictReader(sealed_content(path).decode().splitlines())
+    ]  # fmt: skip
 
 
 def _moves(arena: Arena, runs: Iterable[ArenaRun], others: Iterable[ArenaRun]) -> list[Move]:

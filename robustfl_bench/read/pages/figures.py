@@ -2,11 +2,12 @@
 
 A file of points is a CSV with a line for each point that a figure shows (``pictures.curves.COLUMNS``). Its first line
 is a comment with the figure's name and the overrides of its runs, by which it is found; its second one what stands
-above the figure.
+above the figure; its third one a seal, the beginning of the SHA-256 of all others.
 """
 
 from __future__ import annotations
 
+import io
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.console import printable
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import bars, curves, plane
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.read.pages.pictures.curves import BYZANTINE, COLUMNS, WEIGHT, Curves
-from robustfl_bench.read.runs import commands
+from robustfl_bench.read.runs import commands, kept_lines
 from robustfl_bench.read.runs.archive import KEPT
 from robustfl_bench.read.runs.learning import UNLEARNED, at_chance
 from robustfl_bench.read.runs.matching import Index
@@ -32,6 +33,7 @@ from robustfl_bench.read.tables.described import PaperFigure
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.config.options import is_group
+from robustfl_bench.runner.store.kept import sealer
 from robustfl_bench.runner.store.writing import write_output
 
 if TYPE_CHECKING:
@@ -61,19 +63,21 @@ def points(
     overrides: Sequence[str],
     kept: Sequence[Path],
     results_dir: str = "results",
+    unsealed: bool = False,
 ) -> Points:
     """The points of a figure with these overrides: from its runs if all exist, else from a ``kept`` file.
 
-    Raises ConfigError for overrides that no run can have, NoRuns if neither exists.
+    Raises ConfigError for overrides that no run can have, NoRuns if neither exists, and DataError for a file that is
+    not what was written, or has no seal unless it may be ``unsealed``.
     """
     command = making(figure, overrides, results_dir)
     if figure.draw in PROBED:
-        if (kept_points := _kept(figure, overrides, kept)) is None:
+        if (kept_points := _kept(figure, overrides, kept, unsealed)) is None:
             raise NoRuns(f"{figure.name} looks inside a round, of which runs keep nothing; this measures it: {command}")
         return kept_points
     wanted_runs = list(wanted(figure.preset, *figure.changes, *overrides))
     figure_runs = _runs_of(figure, runs, wanted_runs)
-    figure_points = _kept(figure, overrides, kept) if len(figure_runs) < len(wanted_runs) else None
+    figure_points = _kept(figure, overrides, kept, unsealed) if len(figure_runs) < len(wanted_runs) else None
     if figure_points is None:
         figure_points = _measured(figure, figure_runs, wanted_runs, runs, command)
     return replace(figure_points, unlearned=_unlearned(figure, wanted_runs, figure_points.table))
@@ -138,7 +142,13 @@ def _beside(figure: PaperFigure, heading: str) -> list[str]:
 def write(figure: PaperFigure, overrides: Sequence[str], shown: Points, path: Path) -> None:
     """Write a file of points. Raises ConfigError when that cannot be done."""
     table = shown.table[list(COLUMNS)].to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    write_output(path, f"# {shlex.join([figure.name, *overrides])}\n# {printable(shown.heading)}\n{table}")
+    name, heading = f"# {shlex.join([figure.name, *overrides])}", f"# {printable(shown.heading)}"
+    write_output(path, f"{name}\n{heading}\n{_seal(name, heading, table)}\n{table}")
+
+
+def _seal(*parts: str) -> str:
+    """The third line of a file of points."""
+    return f"# seal {sealer(())(parts)}"
 
 
 def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
@@ -152,20 +162,34 @@ def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
     return (words[0], frozenset(words[1:])) if words and "/" in words[0] else None
 
 
-def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path]) -> Points | None:
+def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path], unsealed: bool) -> Points | None:
     """The points of the first file that shows the figure with these overrides."""
     import pandas as pd
 
     for path in files:
         if shown_by(path) == (figure.name, frozenset(overrides)):
-            heading = path.read_text(encoding="utf-8").splitlines()[1].removeprefix("# ")
+            heading, rows = _sealed(path, unsealed)
             try:
                 words = {"value": str, "panel": str, "line": str}
-                table = pd.read_csv(path, skiprows=2, dtype=words, keep_default_na=False)[list(COLUMNS)]
+                table = pd.read_csv(io.StringIO(rows), dtype=words, keep_default_na=False)[list(COLUMNS)]
                 return Points(table.astype(dict.fromkeys(("mean", "low", "high"), float)), heading)
             except (ValueError, KeyError) as error:
                 raise ConfigError(f"{path} is damaged: {' '.join(str(error).split())}") from error
     return None
+
+
+def _sealed(path: Path, unsealed: bool) -> tuple[str, str]:
+    """The heading and the table of a file of points, if its seal or the index says that it is what was written."""
+    content, is_sealed = kept_lines.content(path)
+    name, _, others = content.decode(errors="replace").partition("\n")
+    heading, _, table = others.partition("\n")
+    if table.startswith("# "):
+        seal, _, table = table.partition("\n")
+        if seal != _seal(name, heading, table):
+            raise DataError(f"{path} is not what was written: it does not fit its seal")
+    elif not is_sealed:
+        kept_lines.refuse(path, "has no seal", unsealed)
+    return heading.removeprefix("# "), table
 
 
 def _runs_of(figure: PaperFigure, runs: pd.DataFrame, wanted_runs: Sequence[Wanted]) -> pd.DataFrame:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import hashlib
-import io
 import math
 import warnings
-import zlib
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
-from robustfl_bench.base.errors import ConfigError, DataError, writable
+from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.read.runs import kept_lines
+from robustfl_bench.read.runs.kept_lines import FACTS, NUMBERS
 from robustfl_bench.read.runs.records import (
     MEASURED,
     Damaged,
@@ -30,22 +26,15 @@ from robustfl_bench.read.runs.records import (
     written,
 )
 from robustfl_bench.read.runs.spreadsheets import guarded, unguarded
-from robustfl_bench.runner.store.kept import FOLDER, SEAL, files, is_of_arena, seal_of
-from robustfl_bench.runner.store.shared import folder_of_user
-from robustfl_bench.runner.store.writing import write_atomically
+from robustfl_bench.runner.store.evidence import lock
+from robustfl_bench.runner.store.kept import FOLDER, files, is_of_arena
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST = 1 << 30
-"""The most bytes that a file of runs is read up to, unpacked: a small compressed file can hold any number."""
-
 KEPT = (*MEASURED, "infeasible")  # what is a result
-_NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
 _SHARES = ("final_accuracy", "best_accuracy", "last_accuracy")
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
-_FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
-          "processor", "versions")  # fmt: skip
 _TUNED = ("validation_accuracy", "last_validation_accuracy", "tuned_accuracy")
 """Facts of runs with validation; files without such runs, and those of older versions, lack some."""
 _MADE_OF = ("code", "data")  # facts that files of older versions lack
@@ -66,17 +55,17 @@ def write(runs: pd.DataFrame, path: str) -> int:
 
     Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
     last evaluated round, then every setting. Lines are ordered by run, so that version control shows new runs as added
-    lines. A name in .csv.gz makes a compressed file, a tenth of the size. Raises NoRuns, or ConfigError for a file that
-    cannot be written or that holds runs which would be lost.
+    lines. A name in .csv.gz makes a compressed file, a tenth of the size. A file in the index of kept evidence stays: a
+    new part holds the lines that it lacks. Raises NoRuns, or ConfigError for a file that cannot be written or that
+    holds runs which would be lost.
     """
     import pandas as pd
 
     kept = runs[runs["state"].isin(KEPT)].sort_values(["run", "run_id"])
     if not len(kept):
         raise NoRuns("none of these runs is finished")
-    _refuse_loss(path, set(kept["run_id"]))
     names = [name for name in settings(kept) if kept[name].notna().any()]
-    told = (*_FACTS, *(name for name in (*_MADE_OF, *_ROUNDED, *_TUNED) if kept[name].notna().any()))
+    told = (*FACTS, *(name for name in (*_MADE_OF, *_ROUNDED, *_TUNED) if kept[name].notna().any()))
     facts = {name: kept[name].map(_fact) for name in told}
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
@@ -84,11 +73,11 @@ def write(runs: pd.DataFrame, path: str) -> int:
         f"{_LAST}{name}": [_fact(last[name]) or "nan" if name in last else "" for last in lasts] for name in columns
     }
     table = facts | others | {guarded(name): kept[name].map(lambda value: guarded(written(value))) for name in names}
-    lines = pd.DataFrame(table)
-    lines[SEAL] = [seal_of(values) for values in lines.itertuples(index=False, name=None)]
-    content = lines.to_csv(index=False, lineterminator="\n").encode()
-    with writable(path):
-        write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
+    if kept_lines.is_listed(path):
+        kept_lines.add(path, pd.DataFrame(table))
+    else:
+        _refuse_loss(path, set(kept["run_id"]))
+        kept_lines.write(path, pd.DataFrame(table))
     return len(kept)
 
 
@@ -96,7 +85,7 @@ def holds_runs(path: str) -> bool:
     """Whether there is a file, not compressed, with the columns of those that ``write`` makes."""
     try:
         with open(path, newline="", encoding="utf-8", errors="replace") as file:
-            return set(_FACTS) <= set(next(csv.reader(file), ()))
+            return set(FACTS) <= set(next(csv.reader(file), ()))
     except (OSError, csv.Error):
         return False
 
@@ -107,70 +96,40 @@ def put(runs: pd.DataFrame, path: str) -> None:
     Processes of one machine take turns, so that none restores the lines that another has replaced. Raises NoRuns,
     DataError and ConfigError as ``read`` and ``write`` do.
     """
-    name = hashlib.sha256(str(Path(path).resolve()).encode()).hexdigest()
-    with FileLock(folder_of_user("archives") / name):
+    if kept_lines.is_listed(path):
+        write(runs, path)
+        return
+    with lock(Path(path)):
         write(join([runs, read(path)]), path)
 
 
-def read(path: str) -> pd.DataFrame:
+def read(path: str, unsealed: bool = False) -> pd.DataFrame:
     """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders.
 
-    A repeated line counts once. Raises NoRuns where there is no file, and DataError for one that
-    cannot be read or has different lines of one run.
+    A repeated line counts once. Raises NoRuns where there is no file, and DataError for one that cannot be read, has
+    different lines of one run, or is not sealed as ``kept_lines.read`` says, unless it is read ``unsealed``.
     """
     try:
-        return _typed(_columns(path))
+        return _typed(_columns(path, unsealed))
     except ValueError as error:
         raise DataError(f"{path} is damaged: {error}") from error
 
 
-def _columns(path: str) -> dict[str, list[Any]]:
+def _columns(path: str, unsealed: bool = False) -> dict[str, list[Any]]:
     """The columns of a file as text, ``folder``, and the other numbers of the last round as ``last``."""
-    import pandas as pd
-
-    try:
-        table = pd.read_csv(io.BytesIO(_content(path)), dtype=object, keep_default_na=False)
-    except FileNotFoundError as error:
-        raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
-    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
-        raise DataError(f"{path} is no table: it was not made by robustfl-results export --summary") from error
-    except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read {path}: {' '.join(str(error).split())}") from error
-    if absent := [name for name in _FACTS if name not in table]:
-        raise DataError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
-    if SEAL in table:
-        seals = table.pop(SEAL)
-        sealed = list(map(seal_of, zip(*(values.tolist() for _, values in table.items()), strict=True)))
-        if len(edited := table.loc[seals != sealed, "run"]):
-            raise DataError(f"{path}: the line of {edited.iloc[0]} is not what was written: it does not fit its seal")
-    else:
-        warnings.warn(f"{path} has no seals, so nobody can tell whether its numbers were changed", stacklevel=2)
-    if table["run_id"].duplicated().any():
-        table = table.drop_duplicates(ignore_index=True)
-    if len(twice := table.loc[table["run_id"].duplicated(), "run"]):
-        raise DataError(f"{path} has two lines of {twice.iloc[0]} that differ; remove one of them")
-    columns = {str(name): values.tolist() for name, values in table.items()}
+    columns = {str(name): values.tolist() for name, values in kept_lines.read(path, unsealed).items()}
     lasts = [name for name in columns if name.startswith(_LAST)]
-    rows = zip(*map(columns.pop, lasts), strict=True) if lasts else iter([()] * len(table))
+    rows = zip(*map(columns.pop, lasts), strict=True) if lasts else iter([()] * len(columns["run_id"]))
     metrics = [name.removeprefix(_LAST) for name in lasts]
     last = [{name: float(value) for name, value in zip(metrics, row, strict=True) if value} for row in rows]
     return columns | {"folder": [f"{path}/{run_id}" for run_id in columns["run_id"]], "last": last}
-
-
-def _content(path: str) -> bytes:
-    """The bytes of a file, unpacked; raises ValueError, without its name, for more than LARGEST."""
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-        content: bytes = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise ValueError(f"it holds more than {LARGEST >> 20} MiB, more than any file of runs")
-    return content
 
 
 def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     """The columns of ``_columns`` in their types. Raises ValueError for a number that is none or out of range."""
     import pandas as pd
 
-    numbers = [name for name in (*_NUMBERS, *_TUNED) if name in columns]
+    numbers = [name for name in (*NUMBERS, *_TUNED) if name in columns]
     words = [name for name in (*_WORDS, *_MADE_OF, *_ROUNDED) if name in columns]
     facts: dict[str, Any] = {name: _column(columns[name], _number) for name in numbers}
     facts |= {name: _column(columns[name], lambda value: unguarded(value) or None) for name in words}

@@ -1,5 +1,6 @@
 """The facts of results/arena/README.md."""
 
+from robustfl_bench.runner.store.evidence import is_part
 from scripts.checks.facts.fact import RESULTS, Fact
 from scripts.checks.facts.kept import above_the_server, arena_of, fewest_rules, runs
 
@@ -9,7 +10,8 @@ def hours_of_version_2() -> list[float]:
     tracks, from nudged models, and against attackers who plan; then those of all."""
     plans = "arena/silos/planned.csv.gz"
     kinds = ("arena/silos/*", "arena/silos_tuned/*", "arena/tracks/*", "arena/rounding.csv.gz", "planned/[!c]*.csv*")
-    files = [[path.relative_to(RESULTS).as_posix() for path in sorted(RESULTS.glob(kind))] for kind in kinds]
+    found = [sorted(path for path in RESULTS.glob(kind) if not is_part(path)) for kind in kinds]
+    files = [[path.relative_to(RESULTS).as_posix() for path in of] for of in found]
     files = [[path for path in of if path != plans] for of in files[:-1]] + [[plans, *files[-1]]]
     hours = [sum(float(runs(path)["seconds"].sum()) for path in of) / 3600 for of in files]
     return [*hours, sum(hours)]

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from scripts.checks.facts.fact import RESULTS, Fact
-from scripts.checks.facts.kept import extremes, percent, runs, word
+from scripts.checks.facts.fact import Fact
+from scripts.checks.facts.kept import extremes, measured_in, percent, runs, word
 
 
 def weightless() -> list[int]:
     """The first round of Fig. 6 on MNIST from which no bad client has any weight."""
-    table = pd.read_csv(RESULTS / "arfl/fig6_mnist.csv", comment="#")
+    table = measured_in("arfl/fig6_mnist.csv")
     weights = table[table["line"].str.startswith("byzantine")].groupby("x")["mean"].max()
     return [int(weights[weights > 0].index.max()) + 1]
 
@@ -48,7 +48,7 @@ def shakespeare(attack: str, *rules: str) -> list[float]:
 def from_honest_fedavg() -> list[object]:
     """How many honest clients Fig. 7 has on MNIST, and the most by which the weight of one by ARFL differs from that by
     FedAvg with the honest clients alone."""
-    table = pd.read_csv(RESULTS / "arfl/fig7_mnist.csv", comment="#").pivot(index="x", columns="line", values="mean")
+    table = measured_in("arfl/fig7_mnist.csv").pivot(index="x", columns="line", values="mean")
     far = (table["arfl"] - table["fedavg, honest clients alone"]).dropna().abs()
     return [word(len(far)), float(far.max())]
 

@@ -5,8 +5,8 @@ from functools import cache
 
 import pandas as pd
 
-from scripts.checks.facts.fact import RESULTS, Fact
-from scripts.checks.facts.kept import agreeing, before, diverged_in, extremes, measured, percent, runs
+from scripts.checks.facts.fact import Fact
+from scripts.checks.facts.kept import agreeing, before, diverged_in, extremes, measured, measured_in, percent, runs
 
 
 def cells_of_boba(attack: str, *rules: str) -> list[float]:
@@ -42,7 +42,7 @@ def faster_than() -> list[float]:
 
 def aggregates_of_fig2(panel: str, how: str, rules: Sequence[str]) -> list[float]:
     """The mean or the largest distance of rules' aggregates from the honest mean in BOBA's Fig. 2."""
-    table = pd.read_csv(RESULTS / "boba/fig2.csv", comment="#").query("panel == @panel")
+    table = measured_in("boba/fig2.csv").query("panel == @panel")
     far = ((table["x"] ** 2 + table["mean"] ** 2) ** 0.5).groupby(table["line"]).agg(how)
     return [float(far[rule]) for rule in rules]
 

@@ -1,35 +1,34 @@
 """The facts of results/cuda/README.md."""
 
-import pandas as pd
-
-from scripts.checks.facts.fact import RESULTS, Fact
+from robustfl_bench.runner.store.kept import FOLDER, files
+from scripts.checks.facts.fact import Fact
+from scripts.checks.facts.kept import measured_in, runs
 
 PAGE = "results/cuda/README.md"
 
 
 def largest(section: str, cases: str = "verdict == 'ok'") -> list[float]:
     """How many cases of a section were asked, and the largest difference among them."""
-    table = pd.read_csv(RESULTS / "cuda" / f"{section}.csv").query(cases)
+    table = measured_in(f"cuda/{section}.csv").query(cases)
     return [len(table), table["value"].max()]
 
 
 def milliseconds(*cases: str) -> list[float]:
     """How long parts of an aggregation, or rules, take."""
-    times = pd.read_csv(RESULTS / "cuda" / "bounds.csv").set_index("case")["value"]
+    times = measured_in("cuda/bounds.csv").set_index("case")["value"]
     return [times[case] for case in cases]
 
 
 def seconds(runs: int, mps: str) -> list[float]:
     """The least and the largest time of runs that went at once."""
-    (times,) = pd.read_csv(RESULTS / "cuda" / "at_once.csv").query("runs == @runs and mps == @mps")["seconds"]
+    (times,) = measured_in("cuda/at_once.csv").query("runs == @runs and mps == @mps")["seconds"]
     found = [float(time) for time in str(times).split()]
     return [min(found), max(found)]
 
 
 def on_the_gpu() -> int:
     """The kept runs that a GPU made."""
-    paths = [path for paper in ("boba", "raga") for path in (RESULTS / paper).glob("*.csv")]
-    tables = [table for path in paths if "device" in (table := pd.read_csv(path, dtype=str, comment="#"))]
+    tables = [runs(path.relative_to(FOLDER).as_posix()) for path in files() if path.parent.name in ("boba", "raga")]
     return sum(int(table["device"].str.startswith("cuda", na=False).sum()) for table in tables)
 
 

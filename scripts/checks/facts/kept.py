@@ -3,10 +3,14 @@
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
+from io import BytesIO, StringIO
 from typing import Any
 
 import pandas as pd
 
+from robustfl_bench.read.runs import kept_lines
+from robustfl_bench.runner.store.evidence import index_of
+from robustfl_bench.runner.store.kept import sealed_content
 from scripts.checks.facts.fact import RESULTS
 
 PAPERS = ("arfl", "boba", "brace", "brifca", "raga")
@@ -14,8 +18,15 @@ PAPERS = ("arfl", "boba", "brace", "brifca", "raga")
 
 @cache
 def runs(path: str) -> pd.DataFrame:
-    """The kept runs of a CSV file in results/."""
-    return pd.read_csv(RESULTS / path, low_memory=False)
+    """The kept runs of a CSV file in results/, and of the parts that were added to it, or the lines of a benchmark."""
+    if len(index_of(RESULTS).parts(RESULTS / path)) == 1:
+        return measured_in(path)
+    return pd.read_csv(StringIO(kept_lines.read(str(RESULTS / path)).to_csv(index=False)), low_memory=False)
+
+
+def measured_in(path: str, **options: Any) -> pd.DataFrame:
+    """A CSV file in results/, which is what the index says; ``options`` are those of pandas."""
+    return pd.read_csv(BytesIO(sealed_content(RESULTS / path)), low_memory=False, comment="#", **options)
 
 
 def percent(path: str, *conditions: str, column: str = "best_accuracy") -> list[float]:
@@ -87,7 +98,7 @@ def _two_points(table: Any) -> float:
 
 def points(path: str, line: str, **places: object) -> list[float]:
     """The means of a line of a figure's points that meet the conditions, in their order."""
-    table = pd.read_csv(RESULTS / path, comment="#")
+    table = measured_in(path)
     chosen = table[(table["line"] == line) & (table[list(places)] == pd.Series(places)).all(axis=1)]
     return [float(value) for value in chosen["mean"]]
 

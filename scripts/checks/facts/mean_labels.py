@@ -5,8 +5,8 @@ from functools import partial
 
 import pandas as pd
 
-from scripts.checks.facts.fact import RESULTS, Fact
-from scripts.checks.facts.kept import arena_of, runs
+from scripts.checks.facts.fact import Fact
+from scripts.checks.facts.kept import arena_of, measured_in, runs
 
 
 def places_of_the_mean(attack: str, partitions: Sequence[str]) -> list[int]:
@@ -88,7 +88,7 @@ FACTS = (
     Fact(
         "LFighter is ahead of the mean at round 400, with {:.1f} and {:.1f}%.",
         lambda: (
-            pd.read_csv(RESULTS / "mean_labels/mlp.csv", comment="#")
+            measured_in("mean_labels/mlp.csv")
             .query("panel == 'label flip, mlp by class' and x == 400")
             .set_index("line")["mean"][["lfighter", "average"]]
             .tolist()

@@ -55,7 +55,7 @@ def _run(arguments: Namespace) -> None:
         raise ConfigError(f"--book {arguments.book} goes with scores, --entries and pictures; leave out --claims and "
                           "--view (--view books shows both books)")  # fmt: skip
     if arguments.entries is not None:
-        submitted, track = entries.load(arguments.entries), arguments.track
+        submitted, track = entries.load(arguments.entries, arguments.unsealed), arguments.track
         try:
             arena = Arena(submitted, track, book)
         except NoRuns:

@@ -16,7 +16,7 @@ from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
-from robustfl_bench.runner.store.kept import FOLDER
+from robustfl_bench.runner.store.kept import FOLDER, sealed_content
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,8 +31,8 @@ def searched(track: str, partition: str) -> dict[str, tuple[int, float]]:
     path = FOLDER / "resilience" / f"arena_{track}_{partition}.csv"
     if not path.exists():
         return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["pre_aggregation"] == "none" and row["kappa"]]
+    lines = csv.DictReader(sealed_content(path).decode().splitlines())
+    rows = [row for row in lines if row["pre_aggregation"] == "none" and row["kappa"]]
     return {row["aggregator"]: (int(row["f"]), float(row["kappa"])) for row in rows}
 
 
