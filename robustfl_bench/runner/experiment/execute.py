@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.console import note
-from robustfl_bench.base.contained import contained
+from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.attacks.base import Attack
@@ -119,7 +119,7 @@ def completing(
         if (answer := answers.stored(planned, folder, lambda _: None)) is not None:
             return answer
         try:
-            with contained(lambda: repeatable.named(planned.config)), repeatable.watched(planned.config):
+            with repeatable.watched(planned.config), no_exit(lambda: repeatable.named(planned.config)):
                 data = _load(planned)
                 federation = _federation(planned, data, where)
         except Exception as error:  # errors of the call, not failures of a run: nothing is left
@@ -171,7 +171,7 @@ def _attempt(
                  "products are in float32")  # fmt: skip
         with (
             threads(choose_threads(planned, len(data.train_y))) as number,
-            contained(lambda: repeatable.named(planned.config)),
+            no_exit(lambda: repeatable.named(planned.config)),
         ):
             outcome["num_threads"] = number
             if train is None:
