@@ -115,8 +115,8 @@ def completing(
     where = memory.check(planned)
     folder.open()
     trackers, summary = Trackers(planned, folder, note), None
-    try:
-        if (answer := answers.stored(planned, folder, lambda _: None)) is not None:
+    try:  # another process may have ended it a moment ago
+        if (answer := answers.stored(planned, folder, lambda _: None, folder.ended_at != earlier)) is not None:
             return answer
         try:
             with repeatable.watched(planned.config), no_exit(lambda: repeatable.named(planned.config)):

@@ -248,6 +248,13 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             check_plain(self.path)
             for name in (*OWN, NAME):
+    @property
+    def ended_at(self) -> int | None:
+        """When the end of the run was recorded, in the file system's time; None if it was not."""
+        with suppress(OSError):
+            return (self.path / "summary.json").stat().st_mtime_ns
+        return None
+
                 if (self.path / name).is_dir():
                     raise Damaged(f"{self.path / name} is a folder in the place of a file; remove it")
             if not self.lease.take(patience=1):  # `robustfl-results status` holds it for an instant

@@ -36,17 +36,18 @@ class Sweep:
     wait: bool = True  # for runs of other processes; else they are left to these
     retry_failed: bool = True  # whether to repeat failures that exist when the sweep begins
     takers: int = 1  # processes that take cells at once, if that is known
-    failed: Mapping[tuple[str, ...], int] | None = None
-    """The failures that this sweep repeats: the time of each record, by cell. None: those found when it begins."""
+    again: Mapping[tuple[str, ...], int] | None = None
+    """The failures, and the results that the seed does not fix, which this sweep makes again: the time of each record,
+    by cell. None: those found when it begins."""
 
     @cached_property
     def listed(self) -> "list[SweepCell]":
         """The cells as objects that cache what is known about them."""
         return [SweepCell(self, overrides) for overrides in self.cells]
 
-    def only(self, cells: Sequence[tuple[str, ...]], failed: Mapping[tuple[str, ...], int]) -> "Sweep":
+    def only(self, cells: Sequence[tuple[str, ...]], again: Mapping[tuple[str, ...], int]) -> "Sweep":
         """The sweep of some of the cells."""
-        return replace(self, cells=tuple(cells), failed=dict(failed))
+        return replace(self, cells=tuple(cells), again=dict(again))
 
     def enter(self) -> None:
         """Prepare a new process to compose the cells, whose folders may be relative ones."""

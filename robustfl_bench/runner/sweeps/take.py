@@ -99,7 +99,7 @@ class Taker:
         self.cells = sweep.listed
         self.ends: dict[SweepCell, End] = {}
         self._released = -math.inf
-        self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures to repeat
+        self._again = {} if sweep.again is None else dict(sweep.again)
         self._note_once = note_once()
         self._reasons = set[str]()  # of the failures that have been printed
 
@@ -124,12 +124,16 @@ class Taker:
         return self.sweep.only([cell.overrides for cell in self.missing], self._again)
 
     def survey(self) -> None:
-        """Find the stored ends, and the present failures, which are to be repeated."""
-        if self.sweep.failed is None and self.sweep.retry_failed:
-            failures = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
-            self._again = {overrides: when for overrides, when in failures.items() if when is not None}
+        """Find the stored ends, and those that are to be repeated."""
+        if self.sweep.again is None:
+            ends = {cell.overrides: cell.folder() for cell in self.cells if cell.known is not None}
+            self._again = {
+                overrides: when
+                for overrides, folder in ends.items()
+                if (when := _to_repeat(folder, self.sweep.retry_failed)) is not None
+            }
         for cell in self.missing:
-            self.look(cell, STORED if self.sweep.failed is None else None)
+            self.look(cell, STORED if self.sweep.again is None else None)
 
     def look(self, cell: SweepCell, what: str | None = None) -> bool:
         """Whether a cell has an end by what its run folder holds; a result is printed as ``what`` it is."""
@@ -142,14 +146,14 @@ class Taker:
             return False
         if summary is None:
             return self._is_kept(cell)
-        end = None
+        end, is_earlier = None, self._again.get(cell.overrides) == folder.ended_at
         if summary["status"] in MEASURED:
-            if (answer := answers.stored(cell.asked, folder, self._note_once)) is not None:
+            if (answer := answers.stored(cell.asked, folder, self._note_once, unseeded=not is_earlier)) is not None:
                 value = answer.tell(what) if what else answer.value
                 end = End(answer.status, value, was_stored=what == STORED)
                 folder.tidy()
         elif summary["status"] == FAILED:
-            if self._again.get(cell.overrides) != _failed_at(folder):
+            if not is_earlier:
                 end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", GENERAL)))
         elif summary.get("code") == provenance.code(cell.asked.config):
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
@@ -273,16 +277,18 @@ def _freeze_imported() -> None:
     gc.freeze()
 
 
-def _failed_at(folder: RunFolder) -> int | None:
-    """When the failure of a run was recorded, in the file system's time; None if it has not failed."""
+def _to_repeat(folder: RunFolder, retry_failed: bool) -> int | None:
+    """When a run ended that a sweep makes again: one that failed, or whose result the seed does not fix; else None."""
     try:
         summary = folder.summary()
-        return (folder.path / "summary.json").stat().st_mtime_ns if summary and summary["status"] == FAILED else None
     except (Damaged, OSError):
         return None
 
 
 def _worst(cell: SweepCell) -> float:
+    if summary is None or not (answers.is_unseeded(summary) or (retry_failed and summary["status"] == FAILED)):
+        return None
+    return folder.ended_at
     """The number that sweeps tune by for a run that cannot be made: that of a diverged one, as sweepers accept no
     nan."""
     try:
