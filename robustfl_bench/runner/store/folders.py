@@ -41,7 +41,6 @@ from robustfl_bench.runner.store.writing import (
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
 RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
-UNCOMPOSED = "uncomposed"  # the name of the folder of a cell that has no config
 DEATHS = ".deaths"  # how many processes in a row have died in this run, and at which checkpoint
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
 MADE = (*TABLES, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
@@ -417,12 +416,6 @@ class RunFolder:
             with suppress(OSError):  # not empty
                 for folder in (self.path, self.path.parent, self.path.parent.parent):
                     folder.rmdir()
-
-    def remove_failure(self) -> None:
-        """Remove the folder of a cell that could not be composed and now can."""
-        if self.path.exists():
-            self._remove(["summary.json", "error.txt"])
-            self.discard()
 
     def begin(self, config: Mapping[str, Any]) -> None:
         """Remove the end of an earlier attempt, and write the config. Raises CannotWrite, and then leaves no empty

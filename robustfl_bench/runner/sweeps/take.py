@@ -136,8 +136,14 @@ class Taker:
             self.look(cell, STORED if self.sweep.again is None else None)
 
     def look(self, cell: SweepCell, what: str | None = None) -> bool:
-        """Whether a cell has an end by what its run folder holds; a result is printed as ``what`` it is."""
+        """Whether a cell has an end, by what its run folder holds or because it cannot be composed; a result is printed
+        as ``what`` it is. Raises NotReady."""
         if cell in self.ends:
+            return True
+        if (refusal := cell.refusal) is not None:
+            if isinstance(refusal, NotReady):
+                raise refusal
+            self.ends[cell] = self._said(cell, End(FAILED, reason=explain(refusal), code=exit_code(refusal)))
             return True
         folder = cell.folder()
         try:
@@ -163,7 +169,7 @@ class Taker:
 
     def _is_kept(self, cell: SweepCell) -> bool:
         """Whether the result of a cell comes with the package; it is printed."""
-        if cell.known is None or (answer := answers.from_kept(cell.known, self._note_once)) is None:
+        if (answer := answers.from_kept(cell.asked, self._note_once)) is None:
             return False
         self.ends[cell] = End(answer.status, answer.tell(), was_stored=True)
         return True
@@ -227,7 +233,6 @@ class Taker:
             raise
         except Exception as error:
             return self._failed(cell, error)
-        cell.forget_failure()
         if deaths >= LIVES:
             reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
             return self._failed(cell, RunFailed(reason), planned, call)
@@ -245,10 +250,7 @@ class Taker:
         return End(answer.status, answer.tell())
 
     def _failed(self, cell: SweepCell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
-        """Record why a cell has no result, in its run folder, or in a folder named by its overrides if it has no run.
-
-        Nothing is recorded in a folder that holds links.
-        """
+        """Record in its run folder why a cell has no result, unless the folder holds links."""
         reason, code, trace = explain(error), exit_code(error), "".join(traceback.format_exception(error))
         outcome = {"status": FAILED, "error": reason, "exit_code": code}
         with suppress(Damaged):
@@ -258,16 +260,17 @@ class Taker:
                 folder = cell.folder()
                 folder.open()
                 try:
+                    folder.begin(cell.asked.config)
                     folder.finish(outcome | {"command": f"robustfl-bench {cell}"}, trace)
                 finally:
                     folder.close()
-        return self._said(cell, End(FAILED, reason=reason, code=code), reason)
+        return self._said(cell, End(FAILED, reason=reason, code=code))
 
-    def _said(self, cell: SweepCell, end: End, words: str) -> End:
+    def _said(self, cell: SweepCell, end: End, words: str = "") -> End:
         """A failure, printed unless a cell before has failed for the same reason: the sweep's end has their number."""
         if end.reason not in self._reasons:
             self._reasons.add(end.reason)
-            say(f"failed: {words}  [{cell}]")
+            say(f"failed: {words or end.reason}  [{cell}]")
         return end
 
 
@@ -283,12 +286,12 @@ def _to_repeat(folder: RunFolder, retry_failed: bool) -> int | None:
         summary = folder.summary()
     except (Damaged, OSError):
         return None
-
-
-def _worst(cell: SweepCell) -> float:
     if summary is None or not (answers.is_unseeded(summary) or (retry_failed and summary["status"] == FAILED)):
         return None
     return folder.ended_at
+
+
+def _worst(cell: SweepCell) -> float:
     """The number that sweeps tune by for a run that cannot be made: that of a diverged one, as sweepers accept no
     nan."""
     try:
