@@ -148,7 +148,11 @@ def completing(
         trackers.end(summary)
         folder.close()
     if ended["status"] == folders.FAILED:
-        raise RunFailed(ended["error"], folder.path / "error.txt")
+        raise RunFailed(ended["error"], None if trace is None else folder.path / "error.txt")
+        if changed := folder.changed():  # of that nothing is sealed
+            outcome |= {"status": folders.FAILED, "error": changed}
+            folder.forget_rows()
+            folder.begin(planned.config)
     return answers.of_summary(folder, ended)
 
 
@@ -217,7 +221,10 @@ def _in_precision(planned: Plan, federation: Any) -> str:
 
 
 def _all_rows(planned: Plan, folder: folders.RunFolder) -> list[dict[str, float]]:
-    """The rows of the whole run; raises Damaged, after removing them, if they are not exactly those."""
+    """The rows of the whole run; raises Damaged if they are not as they were written, and, after removing them, if they
+    are not exactly those."""
+    if changed := folder.changed():
+        raise Damaged(changed)
     try:
         rows = folder.rows()
         provenance.check_rows(rows, planned.settings)
@@ -356,7 +363,8 @@ def _train_here(
     except BaseException as error:
         if not is_leaving(error):
             raise
-        if not state.changes_in_place:  # within a round, the clients' memory is ahead of the state
+        # Within a round, the clients' memory is ahead of the state. Rows that somebody has changed are not sealed.
+        if not state.changes_in_place and folder.changed() is None:
             with suppress(LeaseLost):
                 folder.cut(state.round)
                 folder.save_checkpoint({"state": state.stored()}, stamp)

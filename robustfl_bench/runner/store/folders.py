@@ -199,8 +199,12 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
 
 def recorded(folder: Path) -> dict[str, dict[str, Any]]:
     """The sizes and SHA-256 of the files of a run folder, as its summary records them."""
-    hashes = {name: hashed(folder / name) for name in RECORDED if (folder / name).exists()}
-    return {name: {"bytes": size, "sha256": digest.hexdigest()} for name, (digest, size) in hashes.items()}
+    return {name: _entry(*hashed(folder / name)) for name in RECORDED if (folder / name).exists()}
+
+
+def _entry(digest: "hashlib._Hash", size: int) -> dict[str, Any]:
+    """What a summary records of a file."""
+    return {"bytes": size, "sha256": digest.hexdigest()}
 
 
 def seal(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,7 +235,7 @@ class RunFolder:
         self.copies = made[1:]
         self.run_id = run_id
         self.lease = lease_on(self.path.absolute())
-        self._hashes: dict[str, hashlib._Hash] = {}  # of what TABLES hold so far
+        self._written: dict[str, tuple[hashlib._Hash, int]] = {}  # of RECORDED, as this process has left them
 
     def summary(self) -> dict[str, Any] | None:
         """How the run ended, or None while it has not; raises Damaged. A number may be None: it was not finite."""
@@ -327,13 +331,14 @@ class RunFolder:
         for name, (size, _) in files.items():
             with named(self.path / name):
                 persistently(partial(os.truncate, self.path / name, size))
-        self._hashes = hashes
+        self._written |= {name: (hashes[name], size) for name, (size, _) in files.items()}
 
     def forget_rows(self) -> None:
         """Remove the checkpoint and all rows."""
         self._check_lease()
         self._remove(["checkpoint.pt", *TABLES])
-        self._hashes = {}
+        for name in TABLES:
+            self._written.pop(name, None)
 
     def save_checkpoint(self, state: Mapping[str, Any], stamp: sealed.Stamp) -> None:
         """Store ``state`` (tensors and numbers) together with what the CSV files hold; raises CannotWrite."""
@@ -344,38 +349,54 @@ class RunFolder:
             if path.exists():
                 with named(path):
                     persistently(partial(flush, path))
-                files[name] = (path.stat().st_size, self._hash(name).hexdigest())
+                digest, size = self._state(name)
+                files[name] = (size, digest.hexdigest())
         sealed.save(self.path / "checkpoint.pt", {**state, "files": files}, stamp)
 
     def append(self, name: str, row: Mapping[str, float]) -> None:
         """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
         self._check_lease()
-        path, seen = self.path / name, self._hash(name)
-        size = path.stat().st_size if path.exists() else 0
+        path, (digest, size) = self.path / name, self._state(name)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not size:
             writer.writerow(row)
         writer.writerow([value if isinstance(value, int) else f"{value:.8g}" for value in row.values()])
         append_text(path, text.getvalue())
-        seen.update(text.getvalue().encode())
+        digest.update(added := text.getvalue().encode())
+        self._written[name] = digest, size + len(added)
 
-    def _hash(self, name: str) -> "hashlib._Hash":
-        """The hash of what one of TABLES holds, kept from row to row."""
-        if name not in self._hashes:
-            self._hashes[name], _ = _hashed(self.path / name)
-        return self._hashes[name]
+    def _state(self, name: str) -> "tuple[hashlib._Hash, int]":
+        """The hash and the size of one of TABLES as this process has left it, kept from row to row."""
+        if name not in self._written:
+            self._written[name] = _hashed(self.path / name)
+        return self._written[name]
+
+    def changed(self) -> str | None:
+        """The first file that is not as this process has left it, in one line: somebody else has written into it. None
+        if all are."""
+        for name, (digest, size) in self._written.items():
+            with suppress(FileNotFoundError, Damaged):
+                now, length = hashed(self.path / name)
+                if (now.digest(), length) == (digest.digest(), size):
+                    continue
+            return f"{name} was changed by somebody else while the run went on"
+        return None
+
+    def _note(self, name: str, content: str) -> None:
+        """Write a file of the run, and remember it."""
+        write_atomically(self.path / name, content)
+        self._written[name] = hashlib.sha256(content.encode()), len(content.encode())
 
     def cut(self, round: int) -> None:
         """Drop the rows of later rounds."""
         self._check_lease()
-        self._hashes = {}
         for name in TABLES:
             path = self.path / name
             if path.exists():
                 lines = path.read_text().splitlines(keepends=True)
                 kept = [row for row in lines[1:] if row.endswith("\n") and int(row.split(",")[0]) <= round]
-                write_atomically(path, "".join([lines[0], *kept]) if kept else "")
+                self._note(name, "".join([lines[0], *kept]) if kept else "")
 
     def rows(self) -> list[dict[str, float]]:
         """The rows of ``metrics.csv``; raises Damaged."""
@@ -386,14 +407,15 @@ class RunFolder:
             raise error if isinstance(error, Damaged) else Damaged(f"metrics.csv cannot be read: {error}") from None
 
     def finish(self, summary: Mapping[str, Any], traceback: str | None = None) -> None:
-        """Record how the run ended, with the sizes and SHA-256 of its files; raises CannotWrite.
+        """Record how the run ended, with the sizes and SHA-256 of its files as they were written; raises CannotWrite.
 
         A run with a result drops its checkpoint; a failed one keeps it.
         """
         self._check_lease()
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
-        text = json.dumps(seal(plain({**summary, "files": recorded(self.path)})), indent=1, allow_nan=False)
+        written = {name: _entry(*state) for name, state in self._written.items()}
+        text = json.dumps(seal(plain({**summary, "files": recorded(self.path) | written})), indent=1, allow_nan=False)
         write_atomically(self.path / "summary.json", text + "\n")
         self._remove([DEATHS])
         if summary["status"] in MEASURED:
@@ -423,7 +445,7 @@ class RunFolder:
         self._check_lease()
         self._remove(["summary.json", "error.txt"])
         try:
-            write_atomically(self.path / "config.yaml", yaml.dump(dict(config), Dumper=_Dumper, sort_keys=True))
+            self._note("config.yaml", yaml.dump(dict(config), Dumper=_Dumper, sort_keys=True))
         except CannotWrite:
             self.discard()
             raise
