@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from robustfl_bench.base.errors import BUSY
 from robustfl_bench.runner.config import identity, options
 from robustfl_bench.runner.store import sealed
 from robustfl_bench.runner.store.lease import NAME, lease_on
@@ -56,6 +57,8 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # five times as fast, t
 
 class RunLocked(RuntimeError):
     """Another process is writing this run folder."""
+
+    exit_code = BUSY
 
 
 def runs_folder(results_dir: str | Path) -> Path:
@@ -245,12 +248,6 @@ class RunFolder:
         """What defines the run of its ``config.yaml``; None if that cannot be read as the config of a run."""
         return _identity(self.path / "config.yaml")
 
-    def open(self) -> None:
-        """Create the folder and take the lease on it; raises RunLocked, CannotWrite, or Damaged if it holds links."""
-        with named(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            check_plain(self.path)
-            for name in (*OWN, NAME):
     @property
     def ended_at(self) -> int | None:
         """When the end of the run was recorded, in the file system's time; None if it was not."""
@@ -258,6 +255,12 @@ class RunFolder:
             return (self.path / "summary.json").stat().st_mtime_ns
         return None
 
+    def open(self) -> None:
+        """Create the folder and take the lease on it; raises RunLocked, CannotWrite, or Damaged if it holds links."""
+        with named(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            check_plain(self.path)
+            for name in (*OWN, NAME):
                 if (self.path / name).is_dir():
                     raise Damaged(f"{self.path / name} is a folder in the place of a file; remove it")
             if not self.lease.take(patience=1):  # `robustfl-results status` holds it for an instant
