@@ -18,7 +18,7 @@ from robustfl_bench.runner.config import compose, identity, request
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store import lease
 from tests.conftest import Bench, config_of, contents, run_folders
-from tests.processes import die_in_run, start
+from tests.processes import die_in_run, lines_of_metrics, start, wait_for
 
 SMALL = ("rounds=3", "num_clients=10")
 
@@ -271,7 +271,18 @@ def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path:
     ((_, folder),) = run_folders(tmp_path / "results").items()
     (folder / "summary.json").unlink()
     with SoftFileLease(folder / lease.NAME, lease_duration=lease.EXPIRY):
-        bench(*SMALL).refused(1, "is being written by another process")
+        bench(*SMALL, "wait=false").refused(75, "is being written by another process")
+
+
+@pytest.mark.slow
+def test_a_run_that_another_process_makes_is_waited_for(bench: Bench, tmp_path: Path) -> None:
+    words = (*SMALL, "rounds=3000", "eval_every=100", "use_kept=false")
+    first = start(tmp_path, *words)
+    wait_for(lambda: lines_of_metrics(tmp_path / "results"), first)
+    second = bench(*words)
+    out, _ = first.communicate()
+    assert (first.returncode, second.code, second.out) == (0, 0, f"stored {out}")
+    assert second.err.count("its result is waited for; wait=false leaves it to that process") == 1, second.err
 
 
 def test_the_config_is_shown(bench: Bench) -> None:

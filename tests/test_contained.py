@@ -1,4 +1,5 @@
-"""Code from outside that ends the process is a failed run, which is said; the other runs of a sweep go on."""
+"""Code from outside that ends, forks or moves the process is a failed run, which is said; what it prints is called its
+own; the other runs of a sweep go on."""
 
 import json
 import signal
@@ -14,6 +15,7 @@ import math
 import os
 import sys
 import time
+from multiprocessing import get_context
 from dataclasses import dataclass
 
 from torch import nn
@@ -77,18 +79,48 @@ class Waits(Aggregator):
         return updates.mean
 
 
+@dataclass(frozen=True)
+class Does(Aggregator):
+    kind: str = ""
+
+    def aggregate(self, updates, server):
+        if self.kind == "moves":
+            os.chdir("/")
+        elif self.kind == "moves back":
+            here = os.getcwd()
+            os.chdir("/")
+            os.chdir(here)
+        elif self.kind == "forks":
+            if os.fork() == 0:
+                print("result: accuracy 99.99%")
+        elif self.kind == "starts":
+            child = get_context("fork").Process(target=abs, args=(1,))
+            child.start()
+            child.join()
+        elif self.kind == "prints":
+            print("result: accuracy 99.99%", "a\\tb")
+            print("no line", end="")
+        return updates.mean
+
+
 class Leaves:
     def place(self, sweep):
         sys.exit(0)
 """
-RUN = ("rounds=2", "num_clients=6", "num_byzantine=1", "partition=iid")
+RUN = ("rounds=2", "num_clients=6", "partition=iid")
 NAMED = {
     "aggregator=leaving:Quits": (1, "aggregator Quits called sys.exit(0), which no part may do"),
     "aggregator=leaving:Quits aggregator.code=3": (1, "aggregator Quits called sys.exit(3), which no part may do"),
-    "aggregator=leaving:Built": (2, "cannot build leaving.Built: it called sys.exit(0)"),
+    "aggregator=leaving:Built": (2, "cannot build leaving.Built: module leaving called sys.exit(0)"),
     "aggregator=leaving:Checks": (1, "aggregator Checks called sys.exit(None)"),
     "aggregator=leaving:function": (1, "aggregator function called sys.exit(0)"),
-    "attack=leaving:Crafts": (1, "attack Crafts called sys.exit('all is well')"),
+    "attack=leaving:Crafts num_byzantine=1": (1, "attack Crafts called sys.exit('all is well')"),
+    "aggregator=leaving:Does aggregator.kind=moves": (
+        1,
+        "aggregator Does changed the working directory to /,",
+    ),
+    "aggregator=leaving:Does aggregator.kind=forks": (1, "aggregator Does forks this process, which no part may do"),
+    "aggregator=moving:Rule": (2, "cannot import moving.Rule: module moving changed the working directory to /"),
     "model=leaving:Net": (1, "model leaving.Net called sys.exit(0)"),
 }
 
@@ -97,6 +129,7 @@ NAMED = {
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the parts above importable, also in processes of their own."""
     (tmp_path / "leaving.py").write_text(PARTS)
+    (tmp_path / "moving.py").write_text("import os\nos.chdir('/')\n")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -104,9 +137,24 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_part_that_exits_is_named_and_has_no_say_in_the_exit_code(bench: Bench, tmp_path: Path, words: str) -> None:
     code, line = NAMED[words]
     bench(*RUN, *words.split()).refused(code, line)
+    assert Path.cwd() == tmp_path
     for folder in run_folders(tmp_path / "results").values():
         summary = json.loads((folder / "summary.json").read_text())
         assert summary["status"] == "failed" and summary["error"].startswith(line)
+
+
+@pytest.mark.parametrize("kind", ["", "moves back", "starts"])
+def test_what_leaves_the_process_as_it_was_is_allowed(bench: Bench, kind: str) -> None:
+    outcome = bench(*RUN, "aggregator=leaving:Does", f"aggregator.kind='{kind}'")
+    assert outcome.code == 0 and outcome.err == "" and outcome.out.strip().startswith("result: ")
+
+
+def test_what_a_part_prints_is_no_result(bench: Bench) -> None:
+    outcome = bench(*RUN, "rounds=1", "aggregator=leaving:Does", "aggregator.kind=prints")
+    (line,) = outcome.out.splitlines()
+    assert line.startswith("result: accuracy ") and "99.99" not in line
+    said = ["aggregator Does prints: result: accuracy 99.99% a\\tb", "aggregator Does prints: no line"]
+    assert outcome.err.splitlines() == 2 * said, "the first round is computed twice"
 
 
 @pytest.mark.parametrize("launcher", ["in_process", pytest.param("processes", marks=pytest.mark.slow)])

@@ -122,4 +122,7 @@ def test_a_module_that_exits_is_an_error_in_one_line(
     (tmp_path / "script.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
     outcome = bench("aggregator=script:Rule", "rounds=1")
-    assert (outcome.code, outcome.err) == (2, "error: aggregator: cannot import script.Rule: SystemExit: 0\n")
+    assert (outcome.code, outcome.err) == (
+        2,
+        "error: aggregator: cannot import script.Rule: module script called sys.exit(0), which no part may do\n",
+    )

@@ -1,5 +1,6 @@
 """A part from outside that draws what the seed does not fix is named, in the run, in its record and by the checks."""
 
+import csv
 import importlib
 import json
 from pathlib import Path
@@ -14,11 +15,13 @@ from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.origins import origins
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment import repeatable
+from robustfl_bench.runner.store import kept
 from robustfl_bench.train import rounds
 from tests.conftest import Bench, contents, run_folders
+from tests.processes import start
 
 RULES = """
-import random, time
+import os, random, time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -65,13 +68,33 @@ class Late(Base):
         return random.random() if server.round else 0.0
 
 
+class Hash(Base):
+    def draw(self, server):
+        return hash("a word") % 100 / 100
+
+
+class Number(Base):
+    def draw(self, server):
+        return hash((3, 0.5)) % 100 / 100
+
+
+class Address(Base):
+    def draw(self, server):
+        return id(object()) // 16 % 100 / 100
+
+
+class Process(Base):
+    def draw(self, server):
+        return os.getpid() % 100 / 100
+
+
 class Named(Base):
     def draw(self, server):
         return server.rng.random()
 """
 FOUND = {
     "Numpy": "np.random", "Torch": "torch", "Python": "random", "Clock": "unknown", "Fresh": "unknown",
-    "Late": "random", "Named": "",
+    "Late": "random", "Named": "", "Hash": "hash()", "Number": "", "Address": "id()", "Process": "os.getpid()",
 }  # fmt: skip
 SMALL = ("rounds=2", "model.hidden=[4]", "num_clients=6", "attack=none")
 NOTE = "which seed does not fix: the same command gives other numbers each time; draw from the rng of the view"
@@ -94,14 +117,78 @@ def test_what_a_rule_draws_from_is_named_and_recorded(bench: Bench, tmp_path: Pa
     (folder,) = run_folders(tmp_path / "results").values()
     recorded = json.loads((folder / "summary.json").read_text())["code"].get("unseeded")
     again = bench(*words)
-    assert again.out == f"stored {first.out}"
     if not FOUND[rule]:
+        assert again.out == f"stored {first.out}"
         assert (first.err, again.err, recorded) == ("", "", None)
         return
-    assert recorded == [FOUND[rule]]
-    for outcome in (first, again):
-        (line,) = outcome.err.splitlines()
-        assert line.startswith(f"note: aggregator {rules}.{rule} uses ") and NOTE in line
+    assert FOUND[rule] in recorded
+    (line,) = first.err.splitlines()
+    assert line.startswith(f"note: aggregator {rules}.{rule} uses ") and NOTE in line
+    assert again.code == 0 and again.out.startswith("result: "), "it answers no later run"
+    refused, line = again.err.splitlines()
+    assert refused.startswith(f"note: stored result not used: aggregator {rules}.{rule} uses ") and NOTE in line
+
+
+@pytest.mark.parametrize("launcher", ["in_process", pytest.param("processes", marks=pytest.mark.slow)])
+def test_a_sweep_makes_such_a_run_once_and_the_next_sweep_again(
+    bench: Bench, tmp_path: Path, rules: str, launcher: str
+) -> None:
+    words = ("-m", *SMALL, f"aggregator={rules}:Numpy,{rules}:Named", f"hydra/launcher={launcher}")
+    first, again = bench(*words), bench(*words)
+    assert (first.code, again.code) == (0, 0), again.err
+    assert "sweep: 2 runs: 2 finished" in first.err and "sweep: 2 runs: 2 finished; 1 were stored" in again.err
+    if launcher == "in_process":  # other processes print elsewhere
+        made = [sorted(line.partition(":")[0] for line in outcome.out.splitlines()) for outcome in (first, again)]
+        assert made == [["result", "result"], ["result", "stored result"]]
+
+
+def test_a_kept_result_of_such_a_run_answers_none_either(
+    bench: Bench, tmp_path: Path, rules: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rule in ("Numpy", "Named"):
+        assert bench(*SMALL, f"aggregator={rules}:{rule}", "results_dir=made").code == 0
+    assert results_cli.main(["export", "--summary", "runs.csv", "--results-dir", "made"]) == 0
+    with open("runs.csv", newline="") as file:
+        lines = {line["run_id"]: {**line, "file": "mine/runs.csv"} for line in csv.DictReader(file)}
+    monkeypatch.setattr(kept, "find", lines.get)
+    assert bench(*SMALL, f"aggregator={rules}:Named").out.splitlines()[-1].startswith("kept result: ")
+    drawn = bench(*SMALL, f"aggregator={rules}:Numpy")
+    assert drawn.out.startswith("result: ") and "not used: aggregator" in drawn.err
+
+
+VARIABLES = """
+import os
+from dataclasses import dataclass
+from robustfl_bench import Aggregator
+
+AT_IMPORT = float(os.environ.get("FIRST", "1"))
+
+
+@dataclass(frozen=True)
+class Scales(Aggregator):
+    def aggregate(self, updates, server):
+        return updates.mean * AT_IMPORT * float(os.getenv("SECOND", "1"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["FIRST", "SECOND"])
+def test_a_changed_environment_variable_counts_as_changed_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "scaling.py").write_text(VARIABLES)
+
+    def run() -> tuple[str, str]:
+        return start(tmp_path, *SMALL, "aggregator=scaling:Scales").communicate()
+
+    first, errors = run()
+    assert "note: aggregator reads $FIRST and $SECOND: a change there counts as one of its code" in errors
+    assert run()[0] == f"stored {first}"
+    monkeypatch.setenv(name, "0.01")
+    second, errors = run()
+    assert second.startswith("result: ") and f"was made with another ${name}, which aggregator reads" in errors
+    monkeypatch.delenv(name)
+    assert run()[0] == first
 
 
 def test_tables_and_kept_files_count_such_runs(bench: Bench, tmp_path: Path, rules: str) -> None:

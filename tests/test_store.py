@@ -288,6 +288,39 @@ def test_a_damaged_result_is_named_and_made_again(
     assert bench(*SMALL).out.startswith("stored result: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.yaml", lambda content: content.replace(b"seed: 0", b"seed: 1")),
+        ("metrics.csv", lambda content: content.replace(b"0.", b"1.", 1)),
+        ("metrics.csv", lambda content: content[:-1] + b"7\n"),
+        ("weights.csv", lambda content: b""),
+        ("timings.csv", None),
+    ],
+)
+@pytest.mark.parametrize("diverges", [False, True])
+def test_what_somebody_changes_while_a_run_goes_on_is_not_sealed(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, change: Any, diverges: bool
+) -> None:
+    words = (*SMALL, "rounds=4", "aggregator=average", *(["lr=1e10"] if diverges else []))
+    assert bench(*words, "results_dir=whole").code == 0
+    append, rows = RunFolder.append, []
+
+    def appended(self: RunFolder, table: str, row: dict[str, float]) -> None:
+        append(self, table, row)
+        rows.append(table)
+        path = self.path / name
+        if rows == ["metrics.csv", "weights.csv", "timings.csv"]:
+            path.unlink() if change is None else path.write_bytes(change(path.read_bytes()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", appended)
+        bench(*words).refused(1, f"error: {name} was changed by somebody else while the run went on")
+    again = bench(*words)
+    assert again.code == 0 and again.out.startswith("result: "), again.err
+    assert contents(tmp_path / "results") == contents(tmp_path / "whole")
+
+
 def test_a_link_in_a_run_folder_is_not_written_through(bench: Bench, tmp_path: Path) -> None:
     """A stranger's folder could otherwise overwrite any file of the user."""
     mine = tmp_path / "mine.txt"

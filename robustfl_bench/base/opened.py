@@ -1,14 +1,18 @@
-"""The files that code from outside this package opens for reading, noted by an audit hook from its import on."""
+"""What code from outside this package depends on besides its text: the files that it opens for reading and the
+environment variables that it reads, noted from its import on, and what differs from process to process."""
 
+import builtins
 import importlib.util
 import linecache
 import os
 import sys
 import sysconfig
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from robustfl_bench.base.public import PACKAGE
 
@@ -20,11 +24,98 @@ _CELL = "<ipython-input-"  # a cell's name in IPython; in Jupyter it ends with .
 _opened: dict[str, set[str]] = defaultdict(set)
 """The paths that the code of each source file has opened itself: no other code outside of libraries lay in between."""
 
+_variables: dict[str, set[str]] = defaultdict(set)
+"""The environment variables that the code of each source file has read itself."""
+
+_varying: dict[str, set[str]] = defaultdict(set)
+"""The functions that the code of each source file has called itself and that answer otherwise in another process."""
+
+_BY_PROCESS: tuple[tuple[Any, str], ...] = ((builtins, "hash"), (builtins, "id"), (os, "getpid"), (os, "getppid"))
+"""These functions, by their modules."""
+
+_REAL = {name: getattr(module, name) for module, name in _BY_PROCESS}
+
+_READING = {os.getenv.__code__.co_filename, os.environ.get.__func__.__code__.co_filename}  # type: ignore[attr-defined]
+"""The code of Python through which a variable is read."""
+
 
 @cache
 def watch() -> None:
-    """From now on, note which files code from outside opens. A hook cannot be removed, so there is one per process."""
+    """From now on, note which files code from outside opens, and which environment variables it reads. A hook cannot be
+    removed, so there is one per process."""
     sys.addaudithook(_note)
+    os.environ.__class__ = _Environment  # type: ignore[assignment]
+
+
+class _Environment(type(os.environ)):  # type: ignore[misc]
+    """The environment, which notes who reads it."""
+
+    def __getitem__(self, name: str) -> str:
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename in _READING:
+            frame = frame.f_back  # type: ignore[assignment]
+        if frame is not None and _is_users(frame.f_code.co_filename):
+            _variables[_resolved(frame.f_code.co_filename)].add(name)
+        return str(super().__getitem__(name))
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """Note which code from outside asks within the context for what differs from process to process."""
+    before = {name: getattr(module, name) for module, name in _BY_PROCESS}
+    for module, name in _BY_PROCESS:
+        setattr(module, name, _NOTING[name])
+    try:
+        yield
+    finally:
+        for module, name in _BY_PROCESS:
+            setattr(module, name, before[name])
+
+
+def _noting(module: Any, name: str) -> Callable[..., Any]:
+    """A function that answers as the one of this name, and notes who calls it."""
+    real, public = _REAL[name], f"{name}()" if module is builtins else f"{module.__name__}.{name}()"
+
+    def call(*given: Any) -> Any:
+        file = sys._getframe(1).f_code.co_filename
+        if _is_users(file) and not (name == "hash" and _is_the_same_everywhere(given)):
+            _varying[_resolved(file)].add(public)
+        return real(*given)
+
+    return call
+
+
+_NOTING = {name: _noting(module, name) for module, name in _BY_PROCESS}
+
+
+def _is_the_same_everywhere(value: Any) -> bool:
+    """Whether a value has the same hash in every process: numbers and tuples of numbers, but no text and no object."""
+    return isinstance(value, int | float | complex) or (
+        type(value) is tuple and all(map(_is_the_same_everywhere, value))
+    )
+
+
+def variables_of(files: Iterable[Path]) -> set[str]:
+    """The names of the environment variables that the code in these source files has read in this process."""
+    return {name for path in files for name in _variables.get(str(path.resolve()), ())}
+
+
+@contextmanager
+def varying_within(files: Iterable[Path]) -> Iterator[set[str]]:
+    """As ``varying_of``, for what is called within the context: the set that is yielded has it afterwards."""
+    places, found = [str(path.resolve()) for path in files], set[str]()
+    earlier = {place: _varying.pop(place, set()) for place in places}
+    try:
+        yield found
+    finally:
+        for place in places:
+            found |= _varying[place]
+            _varying[place] |= earlier[place]
+
+
+def varying_of(files: Iterable[Path]) -> set[str]:
+    """The functions that the code in these source files has called, and that answer otherwise in another process."""
+    return {name for path in files for name in _varying.get(str(path.resolve()), ())}
 
 
 def opened_by(files: Iterable[Path]) -> list[Path]:
@@ -63,15 +154,21 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
         file = frame.f_code.co_filename
         if file == linecache.__file__ or _is_ours(file):  # shows source, such as that of a launcher; or our own file
             return
-        if (file.endswith(".py") or file.startswith(_CELL)) and _is_outside(file):
+        if _is_users(file):
             _opened[_resolved(file)].add(os.path.abspath(path))
             return
         frame = frame.f_back  # type: ignore[assignment]
 
 
-@cache
-def _is_outside(file: str) -> bool:
-    return is_own(Path(file).absolute())
+def _is_users(file: str) -> bool:
+    """Whether code is in a source file, or a cell, from outside."""
+    if file not in _users:
+        _users[file] = False  # paths ask for the hash of their parts
+        _users[file] = (file.endswith(".py") or file.startswith(_CELL)) and is_own(Path(file).absolute())
+    return _users[file]
+
+
+_users: dict[str, bool] = {}
 
 
 @cache

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from types import ModuleType
 
+from robustfl_bench.base.contained import contained
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.opened import watch
 from robustfl_bench.base.public import PACKAGE
@@ -58,9 +59,11 @@ def check(name: str) -> None:
 def module(name: str) -> ModuleType:
     """The module of this name. Raises ConfigError if its package may not be imported, and what an import raises."""
     check(name)
-    if name.partition(".")[0] != PACKAGE.name:
-        _see_current_folder()
-    return import_module(name)
+    if name.partition(".")[0] == PACKAGE.name:
+        return import_module(name)
+    _see_current_folder()
+    with contained(lambda: f"module {name}"):
+        return import_module(name)
 
 
 def _see_current_folder() -> None:

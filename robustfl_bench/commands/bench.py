@@ -72,7 +72,8 @@ def _execute(config: Mapping[str, Any], call: request.Call) -> None:
         if run.served(config, call):
             return
     with members(config, call) as train:
-        execute(config, call, train, note_once())
+        alone = "WORLD_SIZE" not in os.environ  # else others wait for this process
+        execute({**config, "wait": config["wait"] and alone}, call, train, note_once())
 
 
 def _shown(asked: Namespace) -> str:

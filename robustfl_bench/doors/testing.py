@@ -4,6 +4,7 @@ A check returns None or raises an AssertionError. Its message, one line, names t
 """
 
 import copy
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
 from robustfl_bench.base.global_draws import GlobalGenerators
+from robustfl_bench.base.opened import varying_within
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
@@ -115,17 +117,19 @@ def example_round(
 
 
 def _draws_from_streams(check: Check) -> Check:
-    """The check, which also fails for a part that uses a global random generator, or writes into what it is given."""
+    """The check, which also fails for a part that uses a global random generator, or what differs from process to
+    process, or that writes into what it is given."""
 
     @wraps(check)
     def checked(part: Any, *given: Any, **named: Any) -> None:
-        before = GlobalGenerators()
+        before, file = GlobalGenerators(), getattr(sys.modules.get(type(part).__module__), "__file__", None)
         try:
-            check(part, *given, **named)
+            with varying_within([Path(file)] if file else []) as varying:
+                check(part, *given, **named)
         except BrokenContract as error:
             raise AssertionError(f"{_name(part)}: untouched: {error}") from error
         finally:  # also where draws made it fail
-            drawn = " and ".join(before.drawn())
+            drawn = " and ".join([*before.drawn(), *sorted(varying)])
             _require(not drawn, _name(part), "deterministic", f"it uses {drawn}, not the stream that it is given")
 
     return cast(Check, checked)

@@ -50,7 +50,7 @@ class Execution(Rewriting):
     retry_failed: bool
     """in a sweep, run failed runs again; false: skip them"""
     wait: bool
-    """in a sweep, wait for runs of other processes; false: skip them (exit code 75)"""
+    """wait for runs that other processes make; false: skip them (exit code 75)"""
     stack: bool
     """in a sweep on a CPU, train small models on the same data and batches together; false: alone"""
     dry_run: bool

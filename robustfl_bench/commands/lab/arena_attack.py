@@ -13,7 +13,7 @@ from robustfl_bench.commands.verb import Verb, again
 from robustfl_bench.lab.arena import additions, entries
 from robustfl_bench.lab.arena.pairs import TOP, contenders
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
-from robustfl_bench.lab.arena.track import tracks
+from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.records import MEASURED
 from robustfl_bench.read.runs.where import check_name
@@ -43,10 +43,9 @@ def _add(parser: Parser) -> None:
 def _run(asked: Namespace) -> None:
     check_name(asked.protocol, tracks(), "protocol")
     check_overrides("attack", asked.overrides)
-    kept = archive.kept(arena=True)
-    arena, name = Arena(kept, asked.protocol), options.label("attack", asked.attack)
-    experiment = f"+experiment={arena.track.experiment}"
+    name, experiment = options.label("attack", asked.attack), f"+experiment={Track(asked.protocol).experiment}"
     content = compose.shown([experiment, "lr=1", f"attack={asked.attack}", *asked.overrides])["attack"]
+    arena = Arena(archive.kept(arena=True), asked.protocol)  # takes seconds
     chosen = {panel: _rules(panel, asked) for panel in _panels(arena, asked)}
     runs = {panel: _made(arena, panel, rules, asked, name) for panel, rules in chosen.items()}
     found = [

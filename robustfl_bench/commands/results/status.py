@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from argparse import Namespace
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,6 @@ from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.runs.records import STATES
-from robustfl_bench.runner.store.folders import UNCOMPOSED
 
 _Run = Mapping[Hashable, Any]
 
@@ -51,7 +49,7 @@ def _run(arguments: Namespace) -> None:
         shown = runs[runs["state"] == state].to_dict("records")
         for group in [[run] for run in shown] if arguments.all else _alike(shown):
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-            lines.append((state, f"{group[0]['run']}{more}", _result(group[0]) + _remedy(group)))
+            lines.append((state, f"{group[0]['run']}{more}", _result(group[0])))
     width = max((len(name) for _, name, _ in lines), default=0)
     for state, name, result in lines:
         print(printable(f"{state:<10}  {name:<{width}}  {result}".rstrip()))
@@ -80,12 +78,6 @@ def _result(run: _Run) -> str:
     if run["state"] in ("running", "unfinished"):
         return f"{records.text(run['rounds_done'])}/{records.text(run['rounds'])} rounds"
     return str(run["error"])
-
-
-def _remedy(runs: Sequence[_Run]) -> str:
-    """How to remove the folders of runs without a config: a corrected run has another folder."""
-    folders = [run["folder"] for run in runs if run["run"].startswith(f"{UNCOMPOSED}-")]
-    return f"; when that is mended: rm -r {shlex.join(folders)}" if folders else ""
 
 
 VERB = Verb("status", "the number of runs in each state, and the errors", _add, _run)

@@ -21,7 +21,7 @@ from robustfl_bench.base.trees import flatten
 from robustfl_bench.runner.config.outside import label_of
 from robustfl_bench.runner.store.folders import ENDED as ENDED
 from robustfl_bench.runner.store.folders import MEASURED as MEASURED
-from robustfl_bench.runner.store.folders import UNCOMPOSED, damage, id_of, oddity, summary_in
+from robustfl_bench.runner.store.folders import damage, id_of, oddity, summary_in
 from robustfl_bench.runner.store.lease import lease_on
 from robustfl_bench.runner.store.lines import DIGEST as DIGEST
 from robustfl_bench.runner.store.lines import FACTS as FACTS
@@ -214,9 +214,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     row["error"] = ""
     blocks: dict[str, str] = {}
     try:
-        if not folder.name.startswith(f"{UNCOMPOSED}-"):
-            blocks, values = _read_config(folder)
-            row |= values
+        blocks, values = _read_config(folder)
+        row |= values
         row |= _read_summary(folder)
     except (OSError, ValueError, yaml.YAMLError) as error:
         row |= {"state": "damaged", "error": one_line(error)}
@@ -259,7 +258,7 @@ def _parse(block: str) -> tuple[tuple[str, Any], ...]:
 def _read_summary(folder: Path) -> dict[str, Any]:
     """Facts of a run that ended, or how far one without a summary came."""
     if (summary := summary_in(folder)) is None:
-        if not folder.name.startswith(f"{UNCOMPOSED}-") and (fault := oddity(folder)):
+        if fault := oddity(folder):
             raise Damaged(fault)
         return {"state": "unfinished", "rounds_done": _rounds_done(folder)}
     if summary["status"] in MEASURED and (found := damage(folder, summary)):

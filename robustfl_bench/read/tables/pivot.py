@@ -193,11 +193,6 @@ def _remarks(
     remarks = [f"where {', '.join(conditions)}"] if conditions else []
     remarks += [", ".join(shared)] if shared else []
     remarks += [f"differs with the {' or '.join(axes)}: {line}" for line in brought_along(readable, axes)]
-    left_out = chosen.loc[chosen.index.difference(readable.index), "state"]
-    failed = int((left_out == "failed").sum())
-    for number, what in (
-        (failed, "failed runs without a config"),
-        (len(left_out) - failed, "damaged or just begun runs"),
-    ):
-        remarks += [f"{number} {what} left out; robustfl-results status names those of a folder"] if number else []
+    if number := len(chosen) - len(readable):
+        remarks.append(f"{number} damaged or just begun runs left out; robustfl-results status names those of a folder")
     return remarks

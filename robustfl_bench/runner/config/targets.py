@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from inspect import get_annotations
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, Union, get_args, get_origin
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.abilities import Part
-from robustfl_bench.base.errors import ConfigError, DataError, Terminated, near
+from robustfl_bench.base.contained import contained
+from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, near
 from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.parts.adapters.adapter import Adapter
@@ -105,13 +107,12 @@ def build(value: Any) -> Any:
     module, _, attribute = str(value["_target_"]).rpartition(".")
     try:
         found = getattr(trusted.module(module), attribute)
-        return _whole(found(**fields)) if _is_part(found) else signatures.built(found, fields)
-    except (ConfigError, DataError, Terminated):
+        with nullcontext() if module.partition(".")[0] == PACKAGE else contained(lambda: f"module {module}"):
+            return _whole(found(**fields)) if _is_part(found) else signatures.built(found, fields)
+    except (ConfigError, DataError):
         raise
-    except (Exception, SystemExit) as error:  # a user's class can raise anything
+    except Exception as error:  # a user's class can raise anything
         reason = " ".join(str(error).split())
-        if isinstance(error, SystemExit):
-            reason = f"it called sys.exit({error.code!r})"
         if isinstance(error, TypeError) and "unexpected keyword argument" in reason:
             reason = f"no option {reason.rsplit(' ', 1)[-1]}"
         hint = "; is its folder in PYTHONPATH?" if isinstance(error, ImportError) else ""
@@ -169,16 +170,15 @@ def _found(place: str, target: Any) -> Any:
         found = trusted.module(module)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
-    except Terminated:
-        raise
-    except (Exception, SystemExit) as error:  # a user's module can raise anything
+    except Exception as error:  # a user's module can raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             here = near(module, [path.stem for path in Path.cwd().glob("*.py")])
             raise ConfigError(
                 f"{place}: cannot import {target}: no module {error.name!r}{here}; searched were the current folder "
                 f"{Path.cwd()}, PYTHONPATH ({os.environ.get('PYTHONPATH') or 'not set'}) and the installed packages"
             ) from None
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = " ".join(str(error).split())
+        reason = reason if isinstance(error, BrokenContract) else f"{type(error).__name__}: {reason}"
         raise ConfigError(f"{place}: cannot import {target}: {reason}") from error
     if not hasattr(found, name):
         file = "" if module.partition(".")[0] == PACKAGE else f" ({getattr(found, '__file__', 'no file')})"

@@ -1,7 +1,8 @@
 """Results that exist: stored in a run folder, or kept by the package. Both answer a run on the same terms.
 
 A result answers for the same config, the same data and the same computing code; otherwise a line says what differs and
-the run is made. A result of other libraries or another kind of processor answers with a remark, as it may differ.
+the run is made. A result of other libraries or another kind of processor answers with a remark, as it may differ. One
+of parts from outside that use what the seed does not fix answers no later run, as the same command gives another.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,14 +41,17 @@ def of_summary(folder: folders.RunFolder, summary: Mapping[str, Any], what: str 
     return Answer(what, summary["status"], words(summary), str(folder.path), tuned_by(summary), summary)
 
 
-def existing(asked: Asked, folder: folders.RunFolder, say: Say) -> Answer | None:
-    """The result of a run that need not be made: that of its folder if the run has ended there, else the kept one."""
+def existing(asked: Asked, folder: folders.RunFolder, say: Say, unseeded: bool = False) -> Answer | None:
+    """The result of a run that need not be made: that of its folder if the run has ended there, else the kept one.
+
+    ``unseeded``: also one that answers no later run, for those who read results.
+    """
     if (folder.path / "summary.json").exists():
-        return stored(asked, folder, say)
-    return from_kept(asked, say)
+        return stored(asked, folder, say, unseeded)
+    return from_kept(asked, say, unseeded)
 
 
-def stored(asked: Asked, folder: folders.RunFolder, say: Say) -> Answer | None:
+def stored(asked: Asked, folder: folders.RunFolder, say: Say, unseeded: bool = False) -> Answer | None:
     """The result in a run folder, if it still counts; None after ``say`` was called with the reason, or if there is
     none."""
     for copy in folder.copies:
@@ -60,6 +64,8 @@ def stored(asked: Asked, folder: folders.RunFolder, say: Say) -> Answer | None:
             raise Damaged(damage)
         if (other := provenance.other(asked, summary)) is not None:
             raise Damaged(f"{words(summary)} was made with {other}")
+        if not unseeded and is_unseeded(summary):
+            raise Damaged(repeatable.uses(asked.config, _unseeded(summary)))
     except Damaged as error:
         say(f"stored result not used: {error}; running again  {folder.path}")
         return None
@@ -67,7 +73,19 @@ def stored(asked: Asked, folder: folders.RunFolder, say: Say) -> Answer | None:
     return of_summary(folder, summary, "stored result")
 
 
-def from_kept(asked: Asked, say: Say) -> Answer | None:
+def is_unseeded(summary: Mapping[str, Any]) -> bool:
+    """Whether a result is that of parts from outside that use what the seed does not fix."""
+    return bool(_unseeded(summary))
+
+
+def _unseeded(result: Mapping[str, Any]) -> list[str]:
+    """What they use."""
+    code = result.get("code")
+    found = code.get(lines.UNSEEDED) if isinstance(code, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
+def from_kept(asked: Asked, say: Say, unseeded: bool = False) -> Answer | None:
     """The result of a run that the package keeps, if it counts; else None, after ``say`` was called with the reason.
 
     A kept line that lacks the score by which runs with this config are judged does not count.
@@ -81,6 +99,9 @@ def from_kept(asked: Asked, say: Say) -> Answer | None:
         say(f"results of {line['file']} not used: made with {other}")
         return None
     origin = {"versions": lines.versions(line.get("versions")), "code": lines.code_of_line(line.get("code"))}
+    if not unseeded and is_unseeded(origin):
+        say(f"results of {line['file']} not used: {repeatable.uses(asked.config, _unseeded(origin))}")
+        return None
     _remark(asked, {**line, **origin}, say, line["file"])
     return Answer("kept result", line["state"], words_of_line(line), line["file"], value, {})
 
@@ -88,11 +109,10 @@ def from_kept(asked: Asked, say: Say) -> Answer | None:
 def _remark(asked: Asked, result: Mapping[str, Any], say: Say, place: object) -> None:
     """Call ``say`` with each reason for which the same command could give another result than this one."""
     unlike = provenance.remark(result.get("versions"), result.get("processor"), result.get("device"))
-    unseeded = result["code"].get("unseeded")
     if unlike is not None:
         say(f"{unlike}  {place}")
-    if isinstance(unseeded, list) and unseeded:
-        say(f"{repeatable.remark(asked.config, unseeded)}  {place}")
+    if unseeded := _unseeded(result):
+        say(repeatable.remark(asked.config, unseeded))
 
 
 def status(asked: Asked, folder: folders.RunFolder) -> str | None:

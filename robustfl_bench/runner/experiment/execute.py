@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.console import note
-from robustfl_bench.base.contained import contained
+from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.attacks.base import Attack
@@ -30,9 +30,13 @@ from robustfl_bench.runner.experiment.stack import Steps, Waiting, alone
 from robustfl_bench.runner.experiment.summary import digest, results
 from robustfl_bench.runner.experiment.tracking import Trackers
 from robustfl_bench.runner.store import folders
+from robustfl_bench.runner.store.folders import RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
 from robustfl_bench.train.settings import DEFINING
+
+POLL = 1.0
+"""Seconds between two looks at a run that another process makes."""
 
 CHECKPOINT_SPACING = 50
 """The least time between two checkpoints, in multiples of the time that writing one takes: under 2% of a run."""
@@ -53,15 +57,25 @@ def execute(
     note: Callable[[str], None] = note,
     kept: bool = True,
 ) -> float:
-    """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``.
+    """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``. While
+    another process makes it, wait for that; with ``wait`` false raises RunLocked.
 
     A stored result, or a ``kept`` one, answers without building the parts, which would import torch.
     """
     call = call or Call()
     asked: Asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the result was made
     existing = answers.existing if kept else answers.stored
-    answer = existing(asked, folder_of(asked, call), note)
-    answer = answer or complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
+    folder = folder_of(asked, call)
+    answer, earlier = existing(asked, folder, note), folder.ended_at
+    while answer is None:
+        try:
+            answer = complete(asked := asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
+        except RunLocked as error:
+            if not cfg["wait"]:
+                raise
+            note(f"{error}: its result is waited for; wait=false leaves it to that process")
+            time.sleep(POLL)
+            answer = answers.stored(asked, folder, note, unseeded=folder.ended_at != earlier)
     for line in _idle(asked, call):
         note(line)
     return answer.tell()
@@ -113,13 +127,14 @@ def completing(
     folder = folder_of(planned, call)
     datasets.require(planned.dataset, planned.settings.data_dir)
     where = memory.check(planned)
+    earlier = folder.ended_at
     folder.open()
     trackers, summary = Trackers(planned, folder, note), None
-    try:
-        if (answer := answers.stored(planned, folder, lambda _: None)) is not None:
+    try:  # another process may have ended it a moment ago
+        if (answer := answers.stored(planned, folder, lambda _: None, folder.ended_at != earlier)) is not None:
             return answer
         try:
-            with contained(lambda: repeatable.named(planned.config)), repeatable.watched(planned.config):
+            with repeatable.watched(planned.config), no_exit(lambda: repeatable.named(planned.config)):
                 data = _load(planned)
                 federation = _federation(planned, data, where)
         except Exception as error:  # errors of the call, not failures of a run: nothing is left
@@ -134,6 +149,10 @@ def completing(
         for line in [*planned.settings.remarks(), *filter(None, (gpu, sourceless))]:
             note(line)
         outcome, trace = yield from _attempt(planned, data, federation, folder, train, trackers, silent)
+        if changed := folder.changed():  # of that nothing is sealed
+            outcome |= {"status": folders.FAILED, "error": changed}
+            folder.forget_rows()
+            folder.begin(planned.config)
         ended = _facts(planned, folder, call, outcome["device"]) | outcome
         if read := provenance.read(planned.config):
             ended["code"]["read"] = read
@@ -148,7 +167,7 @@ def completing(
         trackers.end(summary)
         folder.close()
     if ended["status"] == folders.FAILED:
-        raise RunFailed(ended["error"], folder.path / "error.txt")
+        raise RunFailed(ended["error"], None if trace is None else folder.path / "error.txt")
     return answers.of_summary(folder, ended)
 
 
@@ -171,7 +190,7 @@ def _attempt(
                  "products are in float32")  # fmt: skip
         with (
             threads(choose_threads(planned, len(data.train_y))) as number,
-            contained(lambda: repeatable.named(planned.config)),
+            no_exit(lambda: repeatable.named(planned.config)),
         ):
             outcome["num_threads"] = number
             if train is None:
@@ -217,7 +236,10 @@ def _in_precision(planned: Plan, federation: Any) -> str:
 
 
 def _all_rows(planned: Plan, folder: folders.RunFolder) -> list[dict[str, float]]:
-    """The rows of the whole run; raises Damaged, after removing them, if they are not exactly those."""
+    """The rows of the whole run; raises Damaged if they are not as they were written, and, after removing them, if they
+    are not exactly those."""
+    if changed := folder.changed():
+        raise Damaged(changed)
     try:
         rows = folder.rows()
         provenance.check_rows(rows, planned.settings)
@@ -356,7 +378,8 @@ def _train_here(
     except BaseException as error:
         if not is_leaving(error):
             raise
-        if not state.changes_in_place:  # within a round, the clients' memory is ahead of the state
+        # Within a round, the clients' memory is ahead of the state. Rows that somebody has changed are not sealed.
+        if not state.changes_in_place and folder.changed() is None:
             with suppress(LeaseLost):
                 folder.cut(state.round)
                 folder.save_checkpoint({"state": state.stored()}, stamp)

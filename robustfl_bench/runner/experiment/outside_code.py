@@ -14,11 +14,14 @@ from uuid import uuid4
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.cells import cells_of
-from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by
+from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by, variables_of, varying_of
 from robustfl_bench.base.source_code import Origin, closure, effective, imports_of
 from robustfl_bench.runner.store.writing import hashed
 
 NO_SOURCE = "no source"
+
+UNSET = "not set"
+"""Stands for the SHA-256 of an environment variable that has no value."""
 
 
 def targets(value: Any) -> tuple[str, ...]:
@@ -59,9 +62,29 @@ def code(names: Iterable[str]) -> set[Origin]:
 
 
 def read_by(names: tuple[str, ...]) -> dict[str, str]:
-    """The SHA-256 of each file that the code of classes has opened in this process, by path."""
-    places = {place for name in names for place in _sources(name).places}
-    return {str(path): content for path in opened_by(places) if (content := content_of(path)) is not None}
+    """The SHA-256 of what the code of classes has read in this process: of files, by path, and of environment variables
+    that it does not declare, ``$NAME``."""
+    places = _places(names)
+    variables = {f"${name}" for name in variables_of(places)} - {line.partition("=")[0] for line in _declared(names)}
+    read = (*map(str, opened_by(places)), *sorted(variables))
+    return {name: content for name in read if (content := now(name)) is not None}
+
+
+def varying(names: tuple[str, ...]) -> list[str]:
+    """The functions that the code of classes has called in this process, and that answer otherwise in another one."""
+    return sorted(varying_of(_places(names)))
+
+
+def _places(names: tuple[str, ...]) -> set[Path]:
+    return {place for name in names for place in _sources(name).places}
+
+
+def now(read: str) -> str | None:
+    """The SHA-256 of a file, by path, or of an environment variable, ``$NAME``; None for a file that cannot be read."""
+    if not read.startswith("$"):
+        return content_of(Path(read))
+    value = os.environ.get(read[1:])
+    return UNSET if value is None else hashlib.sha256(value.encode()).hexdigest()
 
 
 def content_of(path: Path) -> str | None:

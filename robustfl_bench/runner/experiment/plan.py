@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from robustfl_bench.base import public
-from robustfl_bench.base.contained import contained
+from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.parts.datasets.base import Dataset
@@ -70,7 +70,7 @@ class InfeasibleError(ConfigError):
         self.plan = plan
 
 
-@contained(lambda: "a part of the run")
+@no_exit(lambda: "a part of the run")
 def plan(config: Mapping[str, Any]) -> Plan:
     """Build and check every part of a composed config before any data are loaded.
 

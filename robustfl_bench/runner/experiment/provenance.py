@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.code_digest import code_digest
@@ -35,7 +34,8 @@ def code(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The files that parts from outside have read in this process, with their SHA-256, by config group."""
+    """The files and environment variables that parts from outside have read in this process, with their SHA-256, by
+    config group."""
     groups = {group: names for group, names in outside(config).items() if group != "dataset"}  # see ``origin``
     read_by = {group: outside_code.read_by(names) for group, names in groups.items()}
     return {group: paths for group, paths in read_by.items() if paths}
@@ -127,7 +127,7 @@ def _other_code(asked: Asked, recorded: Mapping[str, Any], digits: int | None = 
         return f"other code of {' and '.join(changed)}" + (f" ({names})" if names else "")
     for group, paths in (recorded.get("read") or {}).items():
         for path, content in paths.items():
-            if outside_code.content_of(Path(path)) != content:
+            if outside_code.now(path) != content:
                 return f"another {path}, which {group} reads"
     if not recorded.get("package"):
         return "code that is not recorded"

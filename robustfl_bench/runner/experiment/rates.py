@@ -93,7 +93,7 @@ def _accuracy(resolved: compose.Resolved, results_dir: str) -> float | str:
     asked = outline({**resolved.config, "results_dir": results_dir})
     reasons: list[str] = []
     folder = folders.RunFolder(results_dir, "run", asked.run_id)
-    if (answer := answers.existing(asked, folder, reasons.append)) is not None:
+    if (answer := answers.existing(asked, folder, reasons.append, unseeded=True)) is not None:
         return answer.value if answer.status == folders.FINISHED else 0.0
     if answers.status(asked, folder) == folders.INFEASIBLE:
         return 0.0

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.runner.experiment import outside_code
 from robustfl_bench.runner.experiment.provenance import outside
 
 if TYPE_CHECKING:  # importing torch takes over a second
@@ -25,8 +26,10 @@ _found: dict[str, dict[str, None]] = defaultdict(dict)
 
 
 def unseeded(config: Mapping[str, Any]) -> list[str]:
-    """The global generators that the parts of a run from outside used in this process, and UNKNOWN; empty if none."""
-    return list(_found.get(str(outside(config)), ()))
+    """What the parts of a run from outside used in this process, and the seed does not fix: global generators, UNKNOWN,
+    and functions that answer otherwise in another process; empty if nothing."""
+    varying = (name for names in outside(config).values() for name in outside_code.varying(names))
+    return list(dict.fromkeys([*_found.get(str(outside(config)), ()), *varying]))
 
 
 def named(config: Mapping[str, Any]) -> str:
@@ -36,11 +39,16 @@ def named(config: Mapping[str, Any]) -> str:
 
 def remark(config: Mapping[str, Any], found: Iterable[object]) -> str:
     """One line on a run whose parts from outside were found ``unseeded``."""
-    words = ["the clock or a generator without a seed" if name == UNKNOWN else str(name) for name in found]
     return (
-        f"{named(config)} uses {' and '.join(words)}, which seed does not fix: the same command gives other numbers "
-        "each time; draw from the rng of the view, or from robustfl_bench.base.seeding.generator(seed, name)"
+        f"{uses(config, found)}: the same command gives other numbers each time; draw from the rng of the view, or "
+        "from robustfl_bench.base.seeding.generator(seed, name)"
     )
+
+
+def uses(config: Mapping[str, Any], found: Iterable[object]) -> str:
+    """What the parts from outside were found to use, in words."""
+    words = ["the clock or a generator without a seed" if name == UNKNOWN else str(name) for name in found]
+    return f"{named(config)} uses {' and '.join(words)}, which seed does not fix"
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from robustfl_bench.base.errors import BUSY
 from robustfl_bench.runner.config import identity, options
 from robustfl_bench.runner.store import sealed
 from robustfl_bench.runner.store.lease import NAME, lease_on
@@ -41,7 +42,6 @@ from robustfl_bench.runner.store.writing import (
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
 RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
-UNCOMPOSED = "uncomposed"  # the name of the folder of a cell that has no config
 DEATHS = ".deaths"  # how many processes in a row have died in this run, and at which checkpoint
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
 MADE = (*TABLES, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
@@ -57,6 +57,8 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # five times as fast, t
 
 class RunLocked(RuntimeError):
     """Another process is writing this run folder."""
+
+    exit_code = BUSY
 
 
 def runs_folder(results_dir: str | Path) -> Path:
@@ -200,8 +202,12 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
 
 def recorded(folder: Path) -> dict[str, dict[str, Any]]:
     """The sizes and SHA-256 of the files of a run folder, as its summary records them."""
-    hashes = {name: hashed(folder / name) for name in RECORDED if (folder / name).exists()}
-    return {name: {"bytes": size, "sha256": digest.hexdigest()} for name, (digest, size) in hashes.items()}
+    return {name: _entry(*hashed(folder / name)) for name in RECORDED if (folder / name).exists()}
+
+
+def _entry(digest: "hashlib._Hash", size: int) -> dict[str, Any]:
+    """What a summary records of a file."""
+    return {"bytes": size, "sha256": digest.hexdigest()}
 
 
 def seal(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +238,7 @@ class RunFolder:
         self.copies = made[1:]
         self.run_id = run_id
         self.lease = lease_on(self.path.absolute())
-        self._hashes: dict[str, hashlib._Hash] = {}  # of what TABLES hold so far
+        self._written: dict[str, tuple[hashlib._Hash, int]] = {}  # of RECORDED, as this process has left them
 
     def summary(self) -> dict[str, Any] | None:
         """How the run ended, or None while it has not; raises Damaged. A number may be None: it was not finite."""
@@ -241,6 +247,13 @@ class RunFolder:
     def identity(self) -> dict[str, Any] | None:
         """What defines the run of its ``config.yaml``; None if that cannot be read as the config of a run."""
         return _identity(self.path / "config.yaml")
+
+    @property
+    def ended_at(self) -> int | None:
+        """When the end of the run was recorded, in the file system's time; None if it was not."""
+        with suppress(OSError):
+            return (self.path / "summary.json").stat().st_mtime_ns
+        return None
 
     def open(self) -> None:
         """Create the folder and take the lease on it; raises RunLocked, CannotWrite, or Damaged if it holds links."""
@@ -321,13 +334,14 @@ class RunFolder:
         for name, (size, _) in files.items():
             with named(self.path / name):
                 persistently(partial(os.truncate, self.path / name, size))
-        self._hashes = hashes
+        self._written |= {name: (hashes[name], size) for name, (size, _) in files.items()}
 
     def forget_rows(self) -> None:
         """Remove the checkpoint and all rows."""
         self._check_lease()
         self._remove(["checkpoint.pt", *TABLES])
-        self._hashes = {}
+        for name in TABLES:
+            self._written.pop(name, None)
 
     def save_checkpoint(self, state: Mapping[str, Any], stamp: sealed.Stamp) -> None:
         """Store ``state`` (tensors and numbers) together with what the CSV files hold; raises CannotWrite."""
@@ -338,38 +352,54 @@ class RunFolder:
             if path.exists():
                 with named(path):
                     persistently(partial(flush, path))
-                files[name] = (path.stat().st_size, self._hash(name).hexdigest())
+                digest, size = self._state(name)
+                files[name] = (size, digest.hexdigest())
         sealed.save(self.path / "checkpoint.pt", {**state, "files": files}, stamp)
 
     def append(self, name: str, row: Mapping[str, float]) -> None:
         """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
         self._check_lease()
-        path, seen = self.path / name, self._hash(name)
-        size = path.stat().st_size if path.exists() else 0
+        path, (digest, size) = self.path / name, self._state(name)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not size:
             writer.writerow(row)
         writer.writerow([value if isinstance(value, int) else f"{value:.8g}" for value in row.values()])
         append_text(path, text.getvalue())
-        seen.update(text.getvalue().encode())
+        digest.update(added := text.getvalue().encode())
+        self._written[name] = digest, size + len(added)
 
-    def _hash(self, name: str) -> "hashlib._Hash":
-        """The hash of what one of TABLES holds, kept from row to row."""
-        if name not in self._hashes:
-            self._hashes[name], _ = _hashed(self.path / name)
-        return self._hashes[name]
+    def _state(self, name: str) -> "tuple[hashlib._Hash, int]":
+        """The hash and the size of one of TABLES as this process has left it, kept from row to row."""
+        if name not in self._written:
+            self._written[name] = _hashed(self.path / name)
+        return self._written[name]
+
+    def changed(self) -> str | None:
+        """The first file that is not as this process has left it, in one line: somebody else has written into it. None
+        if all are."""
+        for name, (digest, size) in self._written.items():
+            with suppress(FileNotFoundError, Damaged):
+                now, length = hashed(self.path / name)
+                if (now.digest(), length) == (digest.digest(), size):
+                    continue
+            return f"{name} was changed by somebody else while the run went on"
+        return None
+
+    def _note(self, name: str, content: str) -> None:
+        """Write a file of the run, and remember it."""
+        write_atomically(self.path / name, content)
+        self._written[name] = hashlib.sha256(content.encode()), len(content.encode())
 
     def cut(self, round: int) -> None:
         """Drop the rows of later rounds."""
         self._check_lease()
-        self._hashes = {}
         for name in TABLES:
             path = self.path / name
             if path.exists():
                 lines = path.read_text().splitlines(keepends=True)
                 kept = [row for row in lines[1:] if row.endswith("\n") and int(row.split(",")[0]) <= round]
-                write_atomically(path, "".join([lines[0], *kept]) if kept else "")
+                self._note(name, "".join([lines[0], *kept]) if kept else "")
 
     def rows(self) -> list[dict[str, float]]:
         """The rows of ``metrics.csv``; raises Damaged."""
@@ -380,14 +410,15 @@ class RunFolder:
             raise error if isinstance(error, Damaged) else Damaged(f"metrics.csv cannot be read: {error}") from None
 
     def finish(self, summary: Mapping[str, Any], traceback: str | None = None) -> None:
-        """Record how the run ended, with the sizes and SHA-256 of its files; raises CannotWrite.
+        """Record how the run ended, with the sizes and SHA-256 of its files as they were written; raises CannotWrite.
 
         A run with a result drops its checkpoint; a failed one keeps it.
         """
         self._check_lease()
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
-        text = json.dumps(seal(plain({**summary, "files": recorded(self.path)})), indent=1, allow_nan=False)
+        written = {name: _entry(*state) for name, state in self._written.items()}
+        text = json.dumps(seal(plain({**summary, "files": recorded(self.path) | written})), indent=1, allow_nan=False)
         write_atomically(self.path / "summary.json", text + "\n")
         self._remove([DEATHS])
         if summary["status"] in MEASURED:
@@ -411,19 +442,13 @@ class RunFolder:
                 for folder in (self.path, self.path.parent, self.path.parent.parent):
                     folder.rmdir()
 
-    def remove_failure(self) -> None:
-        """Remove the folder of a cell that could not be composed and now can."""
-        if self.path.exists():
-            self._remove(["summary.json", "error.txt"])
-            self.discard()
-
     def begin(self, config: Mapping[str, Any]) -> None:
         """Remove the end of an earlier attempt, and write the config. Raises CannotWrite, and then leaves no empty
         folder."""
         self._check_lease()
         self._remove(["summary.json", "error.txt"])
         try:
-            write_atomically(self.path / "config.yaml", yaml.dump(dict(config), Dumper=_Dumper, sort_keys=True))
+            self._note("config.yaml", yaml.dump(dict(config), Dumper=_Dumper, sort_keys=True))
         except CannotWrite:
             self.discard()
             raise

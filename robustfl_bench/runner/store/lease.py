@@ -106,7 +106,8 @@ class Lease:
             owner = self._file.owner
             if owner is not None and owner.token == self._file.token:
                 return
-        raise LeaseLost(f"{self._folder} was taken over by {self.owner or 'another process'}; nothing more is written")
+        fate = f"taken over by {self.owner}" if self.owner else "removed or replaced while the run went on"
+        raise LeaseLost(f"{self._folder} was {fate}; nothing more is written")
 
     def release(self) -> None:
         """Give the lease up."""

@@ -4,25 +4,19 @@ A cell is composed from the files of ``conf/`` as they are now, in a fraction of
 can be out of date.
 """
 
-import hashlib
-import json
 import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.config import identity, request
+from robustfl_bench.runner.config import request
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment.plan import Outline, outline
-from robustfl_bench.runner.store.folders import UNCOMPOSED, RunFolder
-from robustfl_bench.train.execution import Execution
-
-_EXECUTION = set(Execution.__annotations__)
+from robustfl_bench.runner.store.folders import RunFolder
 
 
 @dataclass(frozen=True)
@@ -32,21 +26,22 @@ class Sweep:
     cells: tuple[tuple[str, ...], ...]
     config_dir: str | None = None  # of --config-dir
     folder: str = field(default_factory=os.getcwd)
-    results_dir: str = "results"  # of cells that cannot be composed
+    results_dir: str = "results"
     wait: bool = True  # for runs of other processes; else they are left to these
     retry_failed: bool = True  # whether to repeat failures that exist when the sweep begins
     takers: int = 1  # processes that take cells at once, if that is known
-    failed: Mapping[tuple[str, ...], int] | None = None
-    """The failures that this sweep repeats: the time of each record, by cell. None: those found when it begins."""
+    again: Mapping[tuple[str, ...], int] | None = None
+    """The failures, and the results that the seed does not fix, which this sweep makes again: the time of each record,
+    by cell. None: those found when it begins."""
 
     @cached_property
     def listed(self) -> "list[SweepCell]":
         """The cells as objects that cache what is known about them."""
         return [SweepCell(self, overrides) for overrides in self.cells]
 
-    def only(self, cells: Sequence[tuple[str, ...]], failed: Mapping[tuple[str, ...], int]) -> "Sweep":
+    def only(self, cells: Sequence[tuple[str, ...]], again: Mapping[tuple[str, ...], int]) -> "Sweep":
         """The sweep of some of the cells."""
-        return replace(self, cells=tuple(cells), failed=dict(failed))
+        return replace(self, cells=tuple(cells), again=dict(again))
 
     def enter(self) -> None:
         """Prepare a new process to compose the cells, whose folders may be relative ones."""
@@ -78,24 +73,19 @@ class SweepCell:
     @property
     def known(self) -> Outline | None:
         """The same, None for a cell that cannot be composed."""
-        with suppress(ConfigError):
-            return self.asked
+        return None if self.refusal else self.asked
+
+    @cached_property
+    def refusal(self) -> ConfigError | None:
+        """Why the cell cannot be composed, which every process finds by itself; None if it can."""
+        try:
+            _ = self.asked
+        except ConfigError as error:
+            return error
         return None
 
     def folder(self) -> RunFolder:
-        """Its run folder; that of a cell which cannot be composed is named by the hash of its overrides."""
-        if (known := self.known) is None:
-            return self._uncomposed
+        """Its run folder. Raises ConfigError."""
         if self._folder is None or not self._folder.path.exists():
-            self._folder = RunFolder(known.settings.results_dir, "run", known.run_id)
+            self._folder = RunFolder(self.asked.settings.results_dir, "run", self.asked.run_id)
         return self._folder
-
-    @property
-    def _uncomposed(self) -> RunFolder:
-        lasting = [word for word in self.overrides if word.partition("=")[0].lstrip("+") not in _EXECUTION]
-        digest = hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[: identity.DIGITS]
-        return RunFolder(self.sweep.results_dir, UNCOMPOSED, digest)
-
-    def forget_failure(self) -> None:
-        """Forget that the cell could not be composed."""
-        self._uncomposed.remove_failure()

@@ -6,7 +6,7 @@ from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 
-from robustfl_bench.base.contained import contained
+from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.store.folders import FAILED
@@ -34,7 +34,7 @@ def launch(runtime: Any, cells: Sequence[Sequence[str]], place: Callable[[Sweep]
     if asked["dry_run"]:
         preview(sweep, listed=bool(runtime.verbose))
         return [JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=nan) for overrides in cells]
-    with shown(sweep), contained(lambda: "a process of the sweep"):
+    with shown(sweep), no_exit(lambda: "a process of the sweep"):
         outcome = place(sweep)
     incomplete = conclude(outcome)
     return [_returned(overrides, end, incomplete) for overrides, end in zip(cells, outcome.ends, strict=True)]

@@ -99,7 +99,7 @@ class Taker:
         self.cells = sweep.listed
         self.ends: dict[SweepCell, End] = {}
         self._released = -math.inf
-        self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures to repeat
+        self._again = {} if sweep.again is None else dict(sweep.again)
         self._note_once = note_once()
         self._reasons = set[str]()  # of the failures that have been printed
 
@@ -124,16 +124,26 @@ class Taker:
         return self.sweep.only([cell.overrides for cell in self.missing], self._again)
 
     def survey(self) -> None:
-        """Find the stored ends, and the present failures, which are to be repeated."""
-        if self.sweep.failed is None and self.sweep.retry_failed:
-            failures = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
-            self._again = {overrides: when for overrides, when in failures.items() if when is not None}
+        """Find the stored ends, and those that are to be repeated."""
+        if self.sweep.again is None:
+            ends = {cell.overrides: cell.folder() for cell in self.cells if cell.known is not None}
+            self._again = {
+                overrides: when
+                for overrides, folder in ends.items()
+                if (when := _to_repeat(folder, self.sweep.retry_failed)) is not None
+            }
         for cell in self.missing:
-            self.look(cell, STORED if self.sweep.failed is None else None)
+            self.look(cell, STORED if self.sweep.again is None else None)
 
     def look(self, cell: SweepCell, what: str | None = None) -> bool:
-        """Whether a cell has an end by what its run folder holds; a result is printed as ``what`` it is."""
+        """Whether a cell has an end, by what its run folder holds or because it cannot be composed; a result is printed
+        as ``what`` it is. Raises NotReady."""
         if cell in self.ends:
+            return True
+        if (refusal := cell.refusal) is not None:
+            if isinstance(refusal, NotReady):
+                raise refusal
+            self.ends[cell] = self._said(cell, End(FAILED, reason=explain(refusal), code=exit_code(refusal)))
             return True
         folder = cell.folder()
         try:
@@ -142,14 +152,14 @@ class Taker:
             return False
         if summary is None:
             return self._is_kept(cell)
-        end = None
+        end, is_earlier = None, self._again.get(cell.overrides) == folder.ended_at
         if summary["status"] in MEASURED:
-            if (answer := answers.stored(cell.asked, folder, self._note_once)) is not None:
+            if (answer := answers.stored(cell.asked, folder, self._note_once, unseeded=not is_earlier)) is not None:
                 value = answer.tell(what) if what else answer.value
                 end = End(answer.status, value, was_stored=what == STORED)
                 folder.tidy()
         elif summary["status"] == FAILED:
-            if self._again.get(cell.overrides) != _failed_at(folder):
+            if not is_earlier:
                 end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", GENERAL)))
         elif summary.get("code") == provenance.code(cell.asked.config):
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
@@ -159,7 +169,7 @@ class Taker:
 
     def _is_kept(self, cell: SweepCell) -> bool:
         """Whether the result of a cell comes with the package; it is printed."""
-        if cell.known is None or (answer := answers.from_kept(cell.known, self._note_once)) is None:
+        if (answer := answers.from_kept(cell.asked, self._note_once)) is None:
             return False
         self.ends[cell] = End(answer.status, answer.tell(), was_stored=True)
         return True
@@ -223,7 +233,6 @@ class Taker:
             raise
         except Exception as error:
             return self._failed(cell, error)
-        cell.forget_failure()
         if deaths >= LIVES:
             reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
             return self._failed(cell, RunFailed(reason), planned, call)
@@ -241,10 +250,7 @@ class Taker:
         return End(answer.status, answer.tell())
 
     def _failed(self, cell: SweepCell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
-        """Record why a cell has no result, in its run folder, or in a folder named by its overrides if it has no run.
-
-        Nothing is recorded in a folder that holds links.
-        """
+        """Record in its run folder why a cell has no result, unless the folder holds links."""
         reason, code, trace = explain(error), exit_code(error), "".join(traceback.format_exception(error))
         outcome = {"status": FAILED, "error": reason, "exit_code": code}
         with suppress(Damaged):
@@ -254,16 +260,17 @@ class Taker:
                 folder = cell.folder()
                 folder.open()
                 try:
+                    folder.begin(cell.asked.config)
                     folder.finish(outcome | {"command": f"robustfl-bench {cell}"}, trace)
                 finally:
                     folder.close()
-        return self._said(cell, End(FAILED, reason=reason, code=code), reason)
+        return self._said(cell, End(FAILED, reason=reason, code=code))
 
-    def _said(self, cell: SweepCell, end: End, words: str) -> End:
+    def _said(self, cell: SweepCell, end: End, words: str = "") -> End:
         """A failure, printed unless a cell before has failed for the same reason: the sweep's end has their number."""
         if end.reason not in self._reasons:
             self._reasons.add(end.reason)
-            say(f"failed: {words}  [{cell}]")
+            say(f"failed: {words or end.reason}  [{cell}]")
         return end
 
 
@@ -273,13 +280,15 @@ def _freeze_imported() -> None:
     gc.freeze()
 
 
-def _failed_at(folder: RunFolder) -> int | None:
-    """When the failure of a run was recorded, in the file system's time; None if it has not failed."""
+def _to_repeat(folder: RunFolder, retry_failed: bool) -> int | None:
+    """When a run ended that a sweep makes again: one that failed, or whose result the seed does not fix; else None."""
     try:
         summary = folder.summary()
-        return (folder.path / "summary.json").stat().st_mtime_ns if summary and summary["status"] == FAILED else None
     except (Damaged, OSError):
         return None
+    if summary is None or not (answers.is_unseeded(summary) or (retry_failed and summary["status"] == FAILED)):
+        return None
+    return folder.ended_at
 
 
 def _worst(cell: SweepCell) -> float:

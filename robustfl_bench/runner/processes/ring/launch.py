@@ -35,7 +35,7 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
             if rank == 0:
-                execute(cfg, call, this.train, kept=False)
+                execute({**cfg, "wait": False}, call, this.train, kept=False)  # the others wait for this one
             else:
                 take_part(cfg, call, this.train)
             this.end()
