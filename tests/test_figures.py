@@ -1,5 +1,6 @@
 """Pictures: styles, widths, fonts, heat maps, weights; and the figures of papers by name."""
 
+import os
 import re
 import shlex
 import shutil
@@ -13,11 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
+from PIL import Image
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.pages import figures, plots
 from robustfl_bench.read.pages.pictures import curves, heat
-from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame, drawable, save
+from robustfl_bench.read.pages.pictures.canvas import SHOWN, WIDTHS, Frame, drawable, save
 from robustfl_bench.read.pages.pictures.curves import COLUMNS, Curves
 from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, COMPARED, ramp, series, styles
 from robustfl_bench.read.runs import archive, records
@@ -373,6 +375,25 @@ def test_a_figure_has_the_runs_that_were_evaluated_as_often_as_an_override_says(
     runs = archive.read(str(Path(__file__).parents[1] / "results/arfl/ten_clients.csv"))
     shown = figures.points(figure, runs, [*own, *filter(None, [asked])], [])
     assert len(shown.table) == drawn
+
+
+def test_a_picture_is_written_again_only_where_it_changes(results: Path, tmp_path: Path) -> None:
+    runs, path = records.load(results), tmp_path / "a.png"
+    fewer = runs[runs["aggregator"] != "boba"]
+    save(plots.rounds(runs), path)
+    first = path.read_bytes()
+    os.utime(path, (0, 0))
+    save(plots.rounds(runs), path)
+    assert path.stat().st_mtime == 0 and path.read_bytes() == first
+    save(plots.rounds(fewer), path)
+    assert path.stat().st_mtime > 0 and (other := path.read_bytes()) != first
+    path.write_bytes(b"no picture")
+    save(plots.rounds(fewer), path)
+    assert path.read_bytes() == other
+    save(plots.rounds(fewer), path, dpi=SHOWN)
+    assert path.stat().st_size < 0.65 * len(other)
+    with Image.open(path) as drawn:
+        assert drawn.mode == "P" and len(drawn.getcolors() or ()) <= 128
 
 
 def test_points_that_are_written_are_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from robustfl_bench.lab.arena.track import tracks
 from robustfl_bench.lab.arena.views import VIEWS, books
 from robustfl_bench.lab.arena.views.base import ArenaView
 from robustfl_bench.lab.arena.words import listed, sentence
-from robustfl_bench.read.pages.pictures.canvas import PLAIN, save
+from robustfl_bench.read.pages.pictures.canvas import PLAIN, SHOWN, save
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables import sheets
@@ -243,4 +243,4 @@ if __name__ == "__main__":
     for file, content in pages(held).items():
         file.write_text(content, encoding="utf-8")
     for file, figure in pictures(held):
-        save(figure, file)
+        save(figure, file, dpi=SHOWN)

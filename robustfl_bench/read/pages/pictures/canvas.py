@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -25,13 +27,18 @@ WIDTHS = {"column": 3.3, "page": 6.9}
 _ACROSS = {"column": 2, "page": 5}
 _LINE, _LETTER = 0.135, 0.055  # inches of a line and of a letter of the small print
 
+PRINTED, SHOWN = 300, 200
+"""Dots in an inch of a PNG file: for print, and for a page on a screen, half the size."""
+_COLOURS = {PRINTED: 256, SHOWN: 128}
+_PIXELS = "SHA-256 of the pixels"  # the note in a PNG file
+
 _PRINT: dict[Any, Any] = {
     "font.size": 7, "axes.titlesize": 7, "axes.labelsize": 7, "xtick.labelsize": 6.5, "ytick.labelsize": 6.5,
     "legend.fontsize": 6.5, "legend.title_fontsize": 6.5, "figure.titlesize": 6.5, "figure.labelsize": 7,
     "lines.linewidth": 1.1, "lines.markersize": 3.5, "errorbar.capsize": 1.5,
     "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2,
     "ytick.major.size": 2, "axes.titlepad": 3, "axes.labelpad": 2, "grid.color": "#dddddd", "grid.linewidth": 0.5,
-    "savefig.dpi": 300, "pdf.fonttype": 42, "ps.fonttype": 42,  # TrueType: IEEE refuses Type 3
+    "savefig.dpi": PRINTED, "pdf.fonttype": 42, "ps.fonttype": 42,  # TrueType: IEEE refuses Type 3
 }  # fmt: skip
 
 _Arguments = ParamSpec("_Arguments")
@@ -196,25 +203,33 @@ def check_format(output: str | Path, option: str = "--output") -> Path:
 
 
 @for_print
-def save(figure: Figure, output: str | Path, option: str = "--output") -> Path:
+def save(figure: Figure, output: str | Path, option: str = "--output", dpi: int = PRINTED) -> Path:
     """Write the figure in the format of the name's suffix. Raises ConfigError when that cannot be done; ``option`` is
-    what gave the name."""
+    what gave the name. A PNG file that is the same picture already stays as it is: version control keeps every copy."""
     path = check_format(output, option)
     with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".png":
-            path.write_bytes(_with_palette(figure))
+            _save_png(figure, path, dpi)
         else:
             figure.savefig(path)
     return path
 
 
-def _with_palette(figure: Figure) -> bytes:
-    """The figure as PNG with a palette of 256 colours, a third of the size."""
-    from PIL import Image
+def _save_png(figure: Figure, path: Path, dpi: int) -> None:
+    """Write the figure with a palette, a third of the size, and the SHA-256 of the pixels before that, unless the file
+    has the same."""
+    from PIL import Image, PngImagePlugin
 
     drawn, written = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png")
-    image = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    image.save(written, "png", optimize=True)
-    return written.getvalue()
+    figure.savefig(drawn, format="png", dpi=dpi)
+    image = Image.open(drawn).convert("RGB")
+    pixels = f"{image.size} {hashlib.sha256(image.tobytes()).hexdigest()}"
+    with suppress(OSError), Image.open(path) as earlier:  # none, or no picture
+        if earlier.info.get(_PIXELS) == pixels:
+            return
+    note = PngImagePlugin.PngInfo()
+    note.add_text(_PIXELS, pixels)
+    palette = image.quantize(_COLOURS[dpi], Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    palette.save(written, "png", optimize=True, pnginfo=note, dpi=(dpi, dpi))
+    path.write_bytes(written.getvalue())
