@@ -34,6 +34,7 @@ from robustfl_bench.parts.datasets.fashion_mnist import FashionMnist
 from robustfl_bench.parts.datasets.femnist import Femnist
 from robustfl_bench.parts.datasets.files import File, Layout, find
 from robustfl_bench.parts.datasets.mnist import Mnist
+from robustfl_bench.read.runs.learning import TEST_SAMPLES
 from tests.rounds import build
 
 CPU = torch.device("cpu")
@@ -642,7 +643,8 @@ def test_real_mnist() -> None:
     assert data.train_x.shape == (60_000, 1, 28, 28) and data.test_x.shape == (10_000, 1, 28, 28)
     counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
     assert data.train_y.bincount().tolist() == counts
-    assert data.test_y.bincount().tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    counts = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert data.test_y.bincount().tolist() == counts == list(TEST_SAMPLES["Mnist"])
     assert round(data.train_x.double().mean().item(), 4) == 0.1307
     assert round(data.train_x.double().std().item(), 4) == 0.3081
 
@@ -650,7 +652,8 @@ def test_real_mnist() -> None:
 def test_real_fashion_mnist() -> None:
     data = real(FashionMnist("unit"))
     assert data.train_x.shape == (60_000, 1, 28, 28)
-    assert data.train_y.bincount().tolist() == [6000] * 10 and data.test_y.bincount().tolist() == [1000] * 10
+    assert data.train_y.bincount().tolist() == [6000] * 10
+    assert data.test_y.bincount().tolist() == list(TEST_SAMPLES["FashionMnist"]) == [1000] * 10
     assert round(data.train_x.double().mean().item(), 4) == 0.2860
     assert round(data.train_x.double().std().item(), 4) == 0.3530
 
@@ -659,7 +662,8 @@ def test_real_fashion_mnist() -> None:
 def test_real_cifar10() -> None:
     data = real(Cifar10())
     assert data.train_x.shape == (50_000, 3, 32, 32) and data.test_x.shape == (10_000, 3, 32, 32)
-    assert data.train_y.bincount().tolist() == [5000] * 10 and data.test_y.bincount().tolist() == [1000] * 10
+    assert data.train_y.bincount().tolist() == [5000] * 10
+    assert data.test_y.bincount().tolist() == list(TEST_SAMPLES["Cifar10"]) == [1000] * 10
     assert data.train_y[:8].tolist() == [6, 9, 9, 4, 1, 1, 2, 7] and data.test_y[:8].tolist() == [
         3,
         8,

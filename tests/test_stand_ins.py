@@ -1,6 +1,7 @@
 """Cells measured with other settings than the paper's: which are taken, how they are marked, and where they count."""
 
 import csv
+import math
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -12,11 +13,12 @@ from robustfl_bench.lab.agreement.measured import scored
 from robustfl_bench.lab.agreement.verdicts import FEW, HOLDS, UNTESTED
 from robustfl_bench.read.pages.inventory import inventory
 from robustfl_bench.read.runs import records
+from robustfl_bench.read.runs.learning import has_learned
 from robustfl_bench.read.tables import agreement, described, layout
 from robustfl_bench.read.tables.compare import compare
 from robustfl_bench.read.tables.described import Paper
 from robustfl_bench.read.tables.table import Table
-from tests.test_paper_tables import ATTACKS, TWO, make_run
+from tests.test_paper_tables import ATTACKS, TWO, make_clean, make_run
 
 LIKE = replace(TWO, stand_ins=(("batch_size=64",), ("scale=quick",)))
 SMALL = "batch size 64 (paper: whole local sets)"
@@ -25,6 +27,8 @@ SMALL = "batch size 64 (paper: whole local sets)"
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """Of BOBA its own run under IPM and the stand-ins of all attacks, of Average and Krum stand-ins under IPM."""
+    for settings in ({"batch_size": 64}, {"scale": "quick"}):
+        make_clean(tmp_path, **settings)
     make_run(tmp_path, "boba", "ipm", accuracy=0.915)
     for attack in ATTACKS:
         make_run(tmp_path, "boba", attack, accuracy=0.90, batch_size=64)
@@ -86,6 +90,7 @@ def test_a_table_that_is_changed_as_a_whole_has_no_stand_ins(results: Path) -> N
 
 
 def test_claims_are_judged_by_own_settings_or_by_one_stand_in_and_never_by_both(tmp_path: Path) -> None:
+    make_clean(tmp_path, batch_size=64)
     for seed in range(3):
         for rule, accuracy in (("boba", 0.9), ("krum", 0.5)):
             make_run(tmp_path, rule, "ipm", seed, accuracy + 0.01 * seed, batch_size=64)
@@ -110,10 +115,47 @@ def test_claims_are_judged_by_own_settings_or_by_one_stand_in_and_never_by_both(
 def test_a_published_number_counts_once_as_a_stand_in(results: Path) -> None:
     both = {LIKE.name: LIKE, "boba/again": replace(LIKE, name="boba/again")}
     (paper,) = scored({"boba": Paper("B", both, {})}, records.load(results))
-    assert scorecard.stood_in(paper) == 9
+    inside = scorecard.stood_in(paper)
+    assert (len(inside), sum(map(bool, inside))) == (9, 5)
+
+
+@pytest.mark.parametrize(("clean", "learned"), [(0.741, True), (0.739, False), (None, False)])
+def test_a_stand_in_counts_and_decides_only_if_its_models_have_learned(
+    tmp_path: Path, clean: float | None, learned: bool
+) -> None:
+    """92.5 is printed of Average without attack, of which 80% are 74."""
+    if clean is not None:
+        make_clean(tmp_path, clean, batch_size=64)
+    for seed in range(3):
+        for rule, accuracy in (("boba", 0.9), ("krum", 0.5)):
+            make_run(tmp_path, rule, "ipm", seed, accuracy + 0.01 * seed, batch_size=64)
+    claims = tuple(described.about("c", "w", "p", ("boba / ipm > krum / ipm",), LIKE.name, LIKE.keys, "here"))
+    (paper,) = scored({"boba": Paper("B", {LIKE.name: LIKE}, {}, claims)}, records.load(tmp_path))
+    table = paper.tables[LIKE.name]
+    assert len(table.stood_in) == len(scorecard.stood_in(paper)) == 2 * learned
+    assert [verdict.decided for _, verdict in paper.stood_in.values()] == [True] * learned
+    assert {cell.stand_in for cell in table.cells.values()} == {"", SMALL} if learned else {""}
+    small = f"{SMALL}: too small a scale to say: without attack Average has 73.9, where 92.5 is printed"
+    assert table.too_small == ({("batch_size=64",): small} if clean == 0.739 else {})
+    assert (f"counted nowhere: {small}" in layout.render([table], "text")) == (clean == 0.739)
+    assert (f"table2_mnist: {small}" in scorecard.page(paper)[0].footnotes) == (clean == 0.739)
+
+
+def test_a_table_of_other_data_has_only_cells_that_have_learned(tmp_path: Path) -> None:
+    make_run(tmp_path, "boba", "ipm", accuracy=0.7)
+    elsewhere = replace(TWO, other_data=True)
+    assert not compare(elsewhere, records.load(tmp_path)).judged
+    make_clean(tmp_path, 0.8)
+    assert [key[1:] for key in compare(elsewhere, records.load(tmp_path)).judged] == [("boba", "ipm")]
+
+
+def test_where_nothing_is_printed_a_model_has_to_be_as_good_as_any_printed_one_asks() -> None:
+    assert has_learned(0.8, None) and not has_learned(0.79, None) and not has_learned(math.nan, 0.5)
 
 
 def test_the_cheapest_looks_at_stand_ins_are_listed_apart(tmp_path: Path) -> None:
+    make_clean(tmp_path, batch_size=64)
+    make_clean(tmp_path, scale="quick")
     make_run(tmp_path, "boba", "ipm", 0, 0.9)
     for rule, accuracy in (("boba", 0.9), ("krum", 0.5)):
         make_run(tmp_path, rule, "ipm", 0, accuracy, batch_size=64)

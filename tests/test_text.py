@@ -23,6 +23,7 @@ from robustfl_bench.parts.datasets import ag_news, text, word_vectors
 from robustfl_bench.parts.datasets.ag_news import AgNews
 from robustfl_bench.parts.datasets.files import File, Layout
 from robustfl_bench.parts.models.gru import Gru
+from robustfl_bench.read.runs.learning import TEST_SAMPLES
 
 RNG = np.random.Generator(np.random.Philox(key=1))
 
@@ -350,7 +351,7 @@ def test_real_ag_news(real: Data) -> None:
     assert real.variant in ("official", f"{ag_news.REBUILT} and official")
     assert real.train_x.shape == (120_000, 64) and real.test_x.shape == (7_600, 64)
     assert torch.bincount(real.train_y).tolist() == [30_000] * 4
-    assert torch.bincount(real.test_y).tolist() == [1_900] * 4
+    assert torch.bincount(real.test_y).tolist() == list(TEST_SAMPLES["AgNews"]) == [1_900] * 4
     assert real.vectors is not None and real.vectors.shape == (30_333, 100)
     assert int(real.train_x.max()) == 30_332
     unknown = (real.test_x == text.UNKNOWN).sum() / (real.test_x != text.PADDING).sum()

@@ -28,8 +28,9 @@ class MeasuredPaper:
 
     ``stood_in`` has, by its place among the ``verdicts``, what stand-ins say of a claim that is open. ``open_claims``
     have what would decide them. ``standing_in`` is the paper with the settings of each of its stand-ins, reduced to the
-    claims that are open by stand-ins too, and their tables. ``reasons`` say why cells are outside. ``overrides``
-    changed all cells, and ``changed`` is how their settings differ from the paper's, in words.
+    claims that are open by stand-ins too, and their tables, without stand-ins that have not learned. ``reasons`` say
+    why cells are outside. ``overrides`` changed all cells, and ``changed`` is how their settings differ from the
+    paper's, in words.
     """
 
     name: str
@@ -93,7 +94,8 @@ def _reduced(described: Paper, measured: MeasuredPaper) -> Iterator[tuple[tuple[
     decided = {place for place, (_, verdict) in measured.stood_in.items() if verdict.decided}
     still_open = [verdict.claim for place, verdict in enumerate(measured.verdicts)
                   if not verdict.decided and place not in decided]  # fmt: skip
-    allowed = {claim.table: described.tables[claim.table].stand_ins for claim in still_open}
+    allowed = {claim.table: [one for one in described.tables[claim.table].stand_ins
+                             if one not in measured.tables[claim.table].too_small] for claim in still_open}  # fmt: skip
     for overrides in dict.fromkeys(one for several in allowed.values() for one in several):
         tables = {name: described.tables[name] for name, several in allowed.items() if overrides in several}
         claims = tuple(claim for claim in still_open if claim.table in tables)

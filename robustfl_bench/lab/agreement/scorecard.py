@@ -13,6 +13,7 @@ from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import MEANING, kinds, words
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED
+from robustfl_bench.read.runs.learning import LEARNED, TOO_SMALL
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import agreement, layout
 from robustfl_bench.read.tables.claims import short
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _DIVERGED = (
-    f"a model that diverged has no number: it is measured, inside where {agreement.CHANCE}, and outside elsewhere"
+    f"a model that diverged has no number: it is measured, inside where {agreement.CONSTANT}, and outside elsewhere"
 )
 _INSIDE = "inside: as near to the published number as below each table; seeds: measured, of those that the paper has"
+_GATE = (
+    f"a stand-in counts, and decides, only if Average without attack reaches {100 * LEARNED:g}% of what the paper "
+    f"prints of it (where it prints nothing, {100 * LEARNED:g}% accuracy); others are {TOO_SMALL}, and in no sum"
+)
 _STAND_IN = (
     "stand-in: measured with other settings than the paper's, counted apart; order only: measured on other data or at "
     "another scale as a whole, so that only the order of the methods is compared"
@@ -36,6 +41,7 @@ _OVERVIEW = (
     "stand-ins: measured with other batches, sizes, data or precision than printed, and nowhere counted as measured or "
     "inside; outside: the measured cells that are not inside; explained: a check shows why; open: an experiment was "
     "made, and the cause is still open; unexplained: neither",
+    _GATE,
     _DIVERGED,
     "decided by stand-ins: claims that hold, or do not hold, of stand-ins of one kind; counted apart, they stay among "
     "those with too few seeds or not tested",
@@ -68,7 +74,7 @@ def page(paper: MeasuredPaper) -> list[Sheet]:
             above=[f"{paper.title}: tables, measured and published", *_changed(paper)],
             heading=["table", "cells", "measured", "inside", "stand-ins", "inside", "seeds"],
             rows=[words(short(name), *_counts(table)) for name, table in paper.tables.items()],
-            footnotes=[_INSIDE, *diverged, _STAND_IN, *kinds(paper)],
+            footnotes=[_INSIDE, *diverged, _STAND_IN, _GATE, *kinds(paper), *_too_small(paper)],
         )
     ]
     if paper.verdicts:
@@ -86,6 +92,11 @@ def page(paper: MeasuredPaper) -> list[Sheet]:
     return sheets
 
 
+def _too_small(paper: MeasuredPaper) -> list[str]:
+    """Which settings stand in for no cell of a table, and why."""
+    return [f"{short(name)}: {words}" for name, table in paper.tables.items() for words in table.too_small.values()]
+
+
 def _changed(paper: MeasuredPaper) -> list[str]:
     """What a page with other settings can decide, and what it cannot."""
     if not paper.overrides:
@@ -99,36 +110,56 @@ def _changed(paper: MeasuredPaper) -> list[str]:
 
 def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
     """A line for each paper."""
-    rows = []
-    for paper in scores:
-        verdicts = list(zip(paper.words, paper.verdicts, strict=True))
-        counts = Counter(word for word, _ in verdicts)
-        leaning = sum(word == FEW and verdict.as_claimed for word, verdict in verdicts)
-        judged = [cell for table in paper.compared for cell in table.judged.values()]
-        inside = sum(bool(cell.inside) for cell in judged)
-        why = Counter(reason.state if reason else UNEXPLAINED for *_, reason in paper.outside)
-        by_stand_ins = sum(verdict.decided for _, verdict in paper.stood_in.values())
-        cells = sum(len(table.cells) for table in paper.compared)
-        numbers = (cells, len(judged), inside, stood_in(paper), len(judged) - inside, why[EXPLAINED], why[OPEN],
-                   why[UNEXPLAINED], len(paper.verdicts), counts[HOLDS], counts[FAILS], counts[FEW], leaning,
-                   counts[UNDECIDED], counts[UNTESTED], by_stand_ins)  # fmt: skip
-        rows.append(words(paper.name, *map(str, numbers)))
+    rows = list(map(_counts_of_paper, scores))
     return Sheet(
         above=["Papers: published numbers and claims, measured"],
-        heading=["paper", "cells", "measured", "inside", "stand-ins", "outside", "explained", "open", UNEXPLAINED,
-                 "claims", HOLDS, FAILS, FEW, "too few seeds, but true on average", UNDECIDED, UNTESTED,
-                 "decided by stand-ins"],
-        rows=rows,
+        heading=list(rows[0]) if rows else ["paper"],
+        rows=[words(*row.values()) for row in rows],
         footnotes=[*_OVERVIEW, *MEANING[:2]],
-    )  # fmt: skip
+    )
 
 
-def stood_in(paper: MeasuredPaper) -> int:
-    """How many published numbers that were not measured with the paper's own settings have a stand-in, each once."""
+def _counts_of_paper(paper: MeasuredPaper) -> dict[str, str]:
+    """The counts of a paper's numbers and claims, by the heading of their column."""
+    verdicts = list(zip(paper.words, paper.verdicts, strict=True))
+    of_verdict = Counter(word for word, _ in verdicts)
+    judged = [cell for table in paper.compared for cell in table.judged.values()]
+    inside = sum(bool(cell.inside) for cell in judged)
+    why = Counter(reason.state if reason else UNEXPLAINED for *_, reason in paper.outside)
+    stand_ins = stood_in(paper)
+    counts = {
+        "cells": sum(len(table.cells) for table in paper.compared),
+        "measured": len(judged),
+        "inside": inside,
+        "stand-ins": len(stand_ins),
+        "stand-ins inside": _inside_of(stand_ins),
+        "outside": len(judged) - inside,
+        "explained": why[EXPLAINED],
+        "open": why[OPEN],
+        UNEXPLAINED: why[UNEXPLAINED],
+        "claims": len(paper.verdicts),
+        **{word: of_verdict[word] for word in (HOLDS, FAILS, FEW)},
+        "too few seeds, but true on average": sum(word == FEW and verdict.as_claimed for word, verdict in verdicts),
+        **{word: of_verdict[word] for word in (UNDECIDED, UNTESTED)},
+        "decided by stand-ins": sum(verdict.decided for _, verdict in paper.stood_in.values()),
+    }
+    return {"paper": paper.name, **{name: str(count) for name, count in counts.items()}}
+
+
+def stood_in(paper: MeasuredPaper) -> list[bool | None]:
+    """The published numbers that were not measured with the paper's own settings and have a stand-in, each once:
+    whether it is inside, None if only the order of the methods is compared."""
     measured = {_printed(cell) for table in paper.compared for cell in table.judged.values()}
-    others = [cell for table in paper.tables.values() if table.compared
-              for cell in (table.judged if table.order_only else table.stood_in).values()]  # fmt: skip
-    return len({_printed(cell) for cell in others} - measured)
+    others: dict[frozenset[tuple[str, str]], bool | None] = {}
+    for table in paper.tables.values():
+        for cell in (table.judged if table.order_only else table.stood_in).values() if table.compared else ():
+            others.setdefault(_printed(cell), None if table.order_only else cell.inside)
+    return [inside for printed, inside in others.items() if printed not in measured]
+
+
+def _inside_of(stand_ins: Sequence[bool | None]) -> str:
+    """How many stand-ins are inside; in words where only an order is compared."""
+    return "order only" if stand_ins and set(stand_ins) == {None} else str(sum(map(bool, stand_ins)))
 
 
 def _printed(cell: Cell) -> frozenset[tuple[str, str]]:

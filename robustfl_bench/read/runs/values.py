@@ -58,6 +58,12 @@ class Value:
             return 1 - number
         return number / self.factor if self.name in ACCURACIES else math.nan
 
+    def of_accuracy(self, accuracy: float) -> float:
+        """The other way round: the number that an accuracy, a fraction, is."""
+        if self.name in _ERRORS:
+            return 1 - accuracy
+        return accuracy * self.factor if self.name in ACCURACIES else math.nan
+
     @property
     def of_a_round(self) -> str:
         """What it is of any round, with its unit."""

@@ -13,7 +13,7 @@ from robustfl_bench.read.tables.table import POINTS, SPREADS, Cell, Column, Key,
 _FEWEST = 3  # rows that a rank correlation needs
 _LARGEST = 5  # gaps that are listed
 _CONDITIONS = 5  # columns that mean ranks need
-CHANCE = "the paper prints chance"
+CONSTANT = "all seeds did and the paper prints what a model reaches that answers one class for every sample"
 """Where a model that diverged is inside, in words."""
 
 
@@ -108,6 +108,7 @@ def report(table: Table) -> list[str]:
     lines += [
         f"stand-ins, counted apart: {_inside(table.judged_as(words))} ({words})" for words in table.kinds if words
     ]
+    lines += [f"counted nowhere: {words}" for words in table.too_small.values()]
     lines += filter(None, [seeds(table)])
     ranks = ", ".join(
         f"{rank.line}{table.mark(rank.stand_in) if rank.stand_in else ''}" for rank in correlations(table)
@@ -125,7 +126,7 @@ def report(table: Table) -> list[str]:
 def _learned_nothing(table: Table) -> str:
     """How many of the cells that are inside have no number."""
     inside = [bool(cell.inside) for cell in table.diverged.values() if not cell.stand_in]
-    return f", or diverged where {CHANCE} ({sum(inside)})" if inside else ""
+    return f", or diverged where {CONSTANT} ({sum(inside)})" if inside else ""
 
 
 def _inside(judged: Mapping[Key, Cell]) -> str:

@@ -30,6 +30,8 @@ _FIGURE_KEYS = ("title", "preset", "changes", "draw", "x", "y", "value", "lines"
                 "honest_shares_of")  # fmt: skip
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
 _SECTIONS = ("title", "every_table", "tables", "figures", "claims", "outliers")
+AVERAGES = ("average", "fedavg")
+"""The rules that are the plain mean, with equal weights or by the clients' samples."""
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
@@ -57,6 +59,12 @@ class Published:
     def text(self) -> str:
         """The number as a table shows it: ``92.5 (0.1)``, or ``92.5`` without a spread."""
         return f"{self.mean} ({self.sd})" if self.sd else self.mean
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether it is the accuracy of the plain mean without attack."""
+        key = self.key
+        return key.get("aggregator") in AVERAGES and key.get("attack") == "none" and key["metric"] == "accuracy"
 
     @property
     def digits(self) -> int:
@@ -108,7 +116,9 @@ class PaperTable:
     ``changes``; it is empty where there is none. ``seeds`` is how often the paper repeated its runs, 0 where it does
     not say, and ``repeats`` says so in words. With ``other_data`` it is measured on other data than the paper's, so
     that only the order of its rows can be compared. ``stand_ins`` are overrides whose runs may stand in for those of
-    cells without a result. ``looks`` are the numbers of seeds at which its claims are judged, all seeds if it is empty.
+    cells without a result; ``clean`` are the numbers that the paper prints of Average without attack, by which they are
+    tested (see ``runs.learning``). ``looks`` are the numbers of seeds at which its claims are judged, all seeds if it
+    is empty.
     """
 
     name: str
@@ -126,6 +136,7 @@ class PaperTable:
     other_data: bool = False
     stand_ins: tuple[tuple[str, ...], ...] = ()
     looks: tuple[int, ...] = ()
+    clean: tuple[Published, ...] = ()
 
     @property
     def paper(self) -> str:
@@ -301,6 +312,7 @@ def _table(
     if "rows" not in entry or "columns" not in entry:
         raise ConfigError(f"{where} needs rows and columns")
     shared = {key: str(value) for key, value in entry.get("published", {}).items()}
+    clean = tuple(number for number in printed or () if number.is_clean)
     if "formulas" in entry:
         printed = tuple(_formulas(name.split("/")[0], shared, entry["formulas"], where))
     elif printed is not None:
@@ -323,6 +335,7 @@ def _table(
         other_data=entry.get("other_data", False),
         stand_ins=tuple(map(_words, entry.get("stand_ins", ()))),
         looks=tuple(entry.get("looks", ())),
+        clean=clean,
     )
 
 

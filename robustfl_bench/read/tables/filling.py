@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.runs import matching
-from robustfl_bench.read.runs.learning import at_chance
+from robustfl_bench.read.runs.learning import constant_accuracies
 from robustfl_bench.read.runs.matching import Index
 from robustfl_bench.read.runs.records import ENDED, text
 from robustfl_bench.read.runs.values import OF_ROUNDS, Measured, Value, describe, measure
@@ -34,7 +34,7 @@ from robustfl_bench.runner.config.compose import Resolved
 if TYPE_CHECKING:
     import pandas as pd
 
-    from robustfl_bench.read.tables.described import PaperCell, PaperTable
+    from robustfl_bench.read.tables.described import PaperCell, PaperTable, Published
 
 Overrides = tuple[str, ...]
 
@@ -64,7 +64,6 @@ class Filling:
         matched = sorted({place for places in self.places.values() for place in places})
         self.runs = everything.iloc[matched]
         self._facts: dict[int, RunFacts] = dict(zip(matched, facts(self.runs), strict=True))
-        self._classes = max((run["classes"] for run in self._facts.values()), default=0)
         self._require_one_frequency()
         self.table = _empty(described, everything)
         self.values = {column.value.name: column.value for column in self.table.columns}
@@ -108,11 +107,19 @@ class Filling:
         if cell.published is None:
             return None
         number = cell.published.number
-        chance = self._classes > 0 and at_chance(value.accuracy(number), self._classes)
         margin = POINTS * points(value)
+        constant = self._is_constant(cell, cell.published, value)
         return Against(
-            cell.published.text, number, number, margin, cell.published.spread, self.described.seeds, chance=chance
+            cell.published.text, number, number, margin, cell.published.spread, self.described.seeds, constant=constant
         )
+
+    def _is_constant(self, cell: PaperCell, printed: Published, value: Value) -> bool:
+        """Whether a model that answers one class for every test sample has the printed number, to its last digit."""
+        if (resolved := self.resolved.get(cell.overrides or ())) is None:
+            return False
+        dataset = str(resolved.config["dataset"]["_target_"]).rpartition(".")[2]
+        numbers = map(value.of_accuracy, constant_accuracies(dataset))
+        return any(f"{number:.{printed.digits}f}" == printed.mean for number in numbers)
 
     def _worst(self, cell: PaperCell) -> Cell:
         """A worst case with what it is compared with: the worst of the published numbers under attack, printed or
@@ -133,7 +140,7 @@ class Filling:
                 f"under attack, {least.reference:.{value.digits}f} ({label})",
             )
             against = replace(against, reference=least.reference, note=note)
-        against = replace(against, sd=least.sd, chance=least.chance)
+        against = replace(against, sd=least.sd, constant=least.constant)
         return replace(worst, against=against, key=_printed_key(cell))
 
     def _require_one_frequency(self) -> None:

@@ -230,7 +230,7 @@ def footnotes(table: Table, differences: bool = True) -> list[str]:
     if not differences:
         return notes
     near = f"in / OUT: within {agreement.tolerance(table)} of the published number, or not"
-    return [*notes, f"{near}; a model that diverged is in where {agreement.CHANCE}" if table.diverged else near]
+    return [*notes, f"{near}; a model that diverged is in where {agreement.CONSTANT}" if table.diverged else near]
 
 
 def _csv(tables: Sequence[Table]) -> str:

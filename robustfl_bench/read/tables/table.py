@@ -42,7 +42,8 @@ class Against:
     worst case the worst of the published ones. Where the two differ, ``note`` is the number of the footnote about it.
     ``sd`` is that of the reference over ``seeds`` runs, 0 where none is printed; ``seeds`` is 0 where the paper does
     not give it. ``margin`` is the difference that always counts as inside, in the unit of the numbers.
-    ``chance`` says whether the reference is the number of a model that has learned nothing.
+    ``constant`` says whether the reference is, to its last digit, the number of a model that answers one class for
+    every test sample.
     """
 
     printed: str
@@ -52,7 +53,7 @@ class Against:
     sd: float = 0
     seeds: int = 0
     note: int | None = None
-    chance: bool = False
+    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,12 @@ class Cell:
     def inside(self) -> bool | None:
         """Whether the measured number is as near to the published one as the tolerance; None without either.
 
-        A model that diverged has no number: it is inside where the published one is ``chance``, and the seeds that did
-        not diverge are near it."""
+        A model that diverged has no number: it is inside where the published one is ``constant`` and the models of all
+        seeds diverged."""
         if self.against is None or (self.worst and self.partial):
             return None
         if self.diverged:
-            known = [number for number in self.numbers.values() if not math.isnan(number)]
-            return self.against.chance and all(map(self._near, known))
+            return self.against.constant and self.state == DIVERGED
         return None if self.difference is None else self._near(self.mean)
 
     def _near(self, number: float) -> bool:
@@ -174,7 +174,8 @@ class Table:
 
     ``compared`` says whether published numbers are shown below the measured ones; with ``order_only`` the whole table
     is measured so differently that only the order of its rows can be compared. ``stand_ins`` are the table with other
-    settings, by what differs, of which single cells stand in for cells without a result. With ``shows_seeds`` every
+    settings, by what differs, of which single cells stand in for cells without a result; ``too_small`` are others, by
+    their overrides, with the reason why they stand in for none. With ``shows_seeds`` every
     cell has its number of seeds, and a line above says what the numbers are; else the title says both. ``notation``
     says how the numbers of a cell are written.
     """
@@ -191,6 +192,7 @@ class Table:
     compared: bool = False
     order_only: bool = False
     stand_ins: dict[str, Table] = field(default_factory=dict)
+    too_small: dict[tuple[str, ...], str] = field(default_factory=dict)
     shows_seeds: bool = False
     notation: str = ""
 
@@ -343,11 +345,10 @@ RunFacts = Mapping[Hashable, Any]
 
 def facts(runs: pd.DataFrame) -> list[RunFacts]:
     """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text, with whether the model is
-    ``unlearned``, and with its number of ``classes``, 0 where no recalls were measured."""
+    ``unlearned``."""
     names = ["run", "folder", "state", "error", "rounds", "rounds_done", "rounded"]
     every = runs["eval_every"].map(text) if "eval_every" in runs else ""
-    classes = [len(recall) if isinstance(recall, list) else 0 for recall in runs["recall"]]
-    more = {"seed": runs["seed"].map(text), "eval_every": every, "unlearned": unlearned(runs), "classes": classes}
+    more = {"seed": runs["seed"].map(text), "eval_every": every, "unlearned": unlearned(runs)}
     return [*runs[names].assign(**more).to_dict("records")]
 
 
