@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.config.resolvers import BY_ROOT, PLAIN
+from robustfl_bench.runner.config.resolvers import BY_ROOT, PLAIN, unknown
 from robustfl_bench.runner.config.words import read_value, split
 
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
@@ -43,7 +43,7 @@ def _expression(text: str, root: Mapping[str, Any]) -> Any:
         return BY_ROOT[name](*arguments, _root_=root)
     if name in PLAIN:
         return PLAIN[name](*arguments)
-    raise ConfigError(f"unknown resolver {name!r} in ${{{text}}}")
+    raise unknown(name, text)
 
 
 def _looked_up(key: str, root: Mapping[str, Any], *default: Any) -> Any:
