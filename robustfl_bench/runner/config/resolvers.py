@@ -49,8 +49,8 @@ def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
 
 def _rate(kind: str, *, _root_: Mapping[str, Any]) -> Any:
     """``${rb.rate:krum}``: the rate that the setting of a paper gives to its methods of this name."""
-    rates = _root_["rates"] or {}
-    if kind not in rates:
+    rates = _root_["rates"]
+    if not isinstance(rates, Mapping) or kind not in rates:
         papers = {name.partition("/")[0] for name in options.names("setting") if kind in _rates(name)}
         named = " or ".join(f"+setting={paper}/..." for paper in sorted(papers))
         raise ConfigError(f"this method takes its rate from a setting of its paper: add {named or '+setting=...'}")

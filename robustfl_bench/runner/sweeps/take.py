@@ -12,7 +12,7 @@ from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config.request import Call
-from robustfl_bench.runner.experiment import answers, provenance, samples
+from robustfl_bench.runner.experiment import samples
 from robustfl_bench.runner.experiment.execute import RunFailed, completing, record
 from robustfl_bench.runner.experiment.explain import explain
 from robustfl_bench.runner.experiment.machine import release_gpu, terminable, threads
@@ -38,6 +38,8 @@ STORED = "stored result"
 
 LIVES = 5
 """A cell has failed when this many processes in a row have died in it without a new checkpoint."""
+
+_KILLED = "{} processes in a row were killed in this run at the same point: out of memory?"
 
 
 def take(sweep: Sweep, begins: bool = False) -> Outcome:
@@ -144,14 +146,14 @@ class Taker:
             return self._is_kept(cell)
         end = None
         if summary["status"] in MEASURED:
-            if (answer := answers.stored(cell.asked, folder, self._note_once)) is not None:
+            if (answer := cell.stored(self._note_once)) is not None:
                 value = answer.tell(what) if what else answer.value
                 end = End(answer.status, value, was_stored=what == STORED)
                 folder.tidy()
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
                 end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", GENERAL)))
-        elif summary.get("code") == provenance.code(cell.asked.config):
+        elif cell.is_of_today(summary):
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
         if end is not None:
             self.ends[cell] = end
@@ -159,7 +161,7 @@ class Taker:
 
     def _is_kept(self, cell: SweepCell) -> bool:
         """Whether the result of a cell comes with the package; it is printed."""
-        if cell.known is None or (answer := answers.from_kept(cell.known, self._note_once)) is None:
+        if (answer := cell.kept(self._note_once)) is None:
             return False
         self.ends[cell] = End(answer.status, answer.tell(), was_stored=True)
         return True
@@ -209,6 +211,8 @@ class Taker:
 
     def _running(self, cell: SweepCell, deaths: int) -> Steps[End]:
         """The steps of the run of a cell. Raises RunLocked, LeaseLost, CannotWrite or NotReady."""
+        if cell.is_call:
+            return self._called(cell, deaths)
         try:
             config, call = cell.composed
             planned = plan(config)
@@ -225,8 +229,7 @@ class Taker:
             return self._failed(cell, error)
         cell.forget_failure()
         if deaths >= LIVES:
-            reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
-            return self._failed(cell, RunFailed(reason), planned, call)
+            return self._failed(cell, RunFailed(_KILLED.format(deaths)), planned, call)
         try:
             with members(config, call) as train:
                 answer = yield from completing(planned, call, train, self._note_once, silent=True)
@@ -238,6 +241,18 @@ class Taker:
             return self._failed(cell, error, planned, call)
         if answer.what == STORED:  # a moment ago, by another process, which has printed it
             return End(answer.status, answer.value)
+        return End(answer.status, answer.tell())
+
+    def _called(self, cell: SweepCell, deaths: int) -> End:
+        """The end of a cell that is a call of the user's function."""
+        if deaths >= LIVES:
+            return self._failed(cell, RunFailed(_KILLED.format(deaths)))
+        try:
+            answer = cell.call()
+        except (RunLocked, LeaseLost, CannotWrite):
+            raise
+        except Exception as error:
+            return self._failed(cell, error)
         return End(answer.status, answer.tell())
 
     def _failed(self, cell: SweepCell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
@@ -254,7 +269,7 @@ class Taker:
                 folder = cell.folder()
                 folder.open()
                 try:
-                    folder.finish(outcome | {"command": f"robustfl-bench {cell}"}, trace)
+                    folder.finish(outcome | {"command": cell.command}, trace)
                 finally:
                     folder.close()
         return self._said(cell, End(FAILED, reason=reason, code=code), reason)
