@@ -21,7 +21,6 @@ from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.config.options import CONF
 from robustfl_bench.runner.experiment.plan import Plan, plan
-from robustfl_bench.runner.sweeps import plugins, sources
 from robustfl_bench.train.evaluation import Record
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
@@ -85,8 +84,6 @@ def _job(run: tuple[str, ...] | list[str], fixed: list[str]) -> Job:
 
 def by_hydra(*overrides: str) -> dict[str, Any]:
     """The config of these overrides as Hydra composes it, without interpolations."""
-    plugins.register()
-    sources.register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = hydra.compose("config", list(overrides))
     whole: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]

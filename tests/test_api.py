@@ -80,7 +80,7 @@ def test_a_model_that_diverges_is_a_result_and_what_may_not_be_meant_a_warning(
         ),
         (["+experiment=demo"], robustfl_bench.ConfigError, "this sweeps aggregator, attack, seed: 36 runs"),
         (["rerun=results/runs/x"], robustfl_bench.ConfigError, "no run folder results/runs/x"),
-        (["hydra.run.dir=x"], robustfl_bench.ConfigError, "hydra.run.dir=x is for sweeps"),
+        (["hydra.run.dir=x"], robustfl_bench.ConfigError, "hydra.run.dir=x is for the command robustfl-bench"),
         (["aggregator=krum", "num_byzantine=9"], InfeasibleError, "Krum needs n > 2f + 2"),
         (["dataset=mnist", "data_dir=nowhere"], robustfl_bench.DataError, "mnist"),
     ],

@@ -95,8 +95,8 @@ def test_every_command_of_the_readme_works() -> None:
 
 
 def test_the_readme_explains_every_resolver_that_a_file_uses() -> None:
-    used = {name for path in FILES for name in re.findall(r"\$\{(\w+):", path.read_text(encoding="utf-8"))}
-    assert used >= {"at_scale", "in_variant", "share", "times", "ratio", "attacked"}
+    used = {name for path in FILES for name in re.findall(r"\$\{([\w.]+):", path.read_text(encoding="utf-8"))}
+    assert used >= {"at_scale", "in_variant", "rb.share", "rb.times", "rb.ratio", "attacked"}
     for name in used:
         assert f"`${{{name}:" in README, name
 

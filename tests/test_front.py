@@ -52,8 +52,8 @@ def test_hydra_shows_its_own_settings(tmp_path: Path, arguments: list[str], show
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--config-name", "mine"], "--config-name is not for this command: a preset of your own changes the defaults"),
-        (["--config-path=mine"], "--config-path is not for this command: --config-dir FOLDER adds options of your own"),
+        (["--config-name", "mine"], "Cannot find primary config 'mine'"),
+        (["--config-path=mine"], "--config-path must be a folder, with the file config.yaml in it or in conf/, got"),
         (["--experimental-rerun", "x"], "rerun=FOLDER runs the config of a run folder again"),
         (["-sc", "install=bash"], "-sc is not for this command: robustfl-bench completion prints"),
         (
@@ -67,7 +67,7 @@ def test_hydra_shows_its_own_settings(tmp_path: Path, arguments: list[str], show
         (["hydra/launcher=processes"], "hydra/launcher=processes is for sweeps, with -m"),
         (
             ["-m", "seed=0,1", "hydra.searchpath=[file://x]"],
-            "is not read: --config-dir FOLDER adds a folder",
+            "hydra.searchpath names a place without options: provider=hydra.searchpath in command-line, path=x",
         ),
         (
             ["-m", "seed=0,1", "hydra/launcher=nothing"],

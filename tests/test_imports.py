@@ -121,9 +121,12 @@ def test_names_in_strings_go_the_same_way_as_imports() -> None:
     assert seen > 10
 
 
-def test_only_the_front_of_sweeps_knows_hydra_and_only_what_is_public() -> None:
+def test_few_modules_know_hydra_and_only_what_is_public() -> None:
     users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
-    assert users == {f"robustfl_bench.runner.sweeps.{name}" for name in ("front", "launch", "plugins", "sources")}
+    late = {f"config.{name}" for name in ("beyond", "interpolate")}  # only where Hydra is at work or has plugins
+    own = {"config.by_hydra", "config.omega", *(f"sweeps.{name}" for name in ("front", "launch", "tasks"))}
+    own |= {"plugins.hydra_plugins.robustfl_bench"}
+    assert users == {f"robustfl_bench.runner.{name}" for name in own | late}
     for path in [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "tests").glob("*.py")]:
         assert "hydra._" + "internal" not in path.read_text(encoding="utf-8"), path
 
@@ -202,6 +205,9 @@ def needed(*words: str) -> list[str]:
         (["aggregator=krumm"], "2"),
         (["aggregator=krum", "--cfg", "job", "--resolve"], "0"),
         (["--nothing"], "2"),
+        (["lr=flot(1)"], "2"),
+        (["lr=${rb.shar:1,2}"], "2"),
+        (["+aggregatr.f=1"], "2"),
         (["probe", "--help"], "0"),
         (["probe", "boba/nothing"], "2"),
         (["resilience", "--help"], "0"),
@@ -220,6 +226,7 @@ def test_help_comes_from_hydra_alone() -> None:
 
 
 def test_a_run_needs_no_hydra_and_a_stored_result_no_torch(tmp_path: Path) -> None:
-    run = ["rounds=1", "num_byzantine=0", "model.hidden=[2]", f"results_dir={tmp_path}"]
+    own = ["+my.rate=0.5", "lr=${my.rate}", f"results_dir={tmp_path}/${{now:%Y}}"]
+    run = ["rounds=1", "num_byzantine=0", "model.hidden=[2]", *own]
     assert needed(*run) == ["0", "torch"]
     assert needed(*run) == ["0"]

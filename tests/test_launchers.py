@@ -9,7 +9,7 @@ from robustfl_bench.runner.config.options import CONF
 from tests.conftest import Bench, contents, run_folders
 
 SWEEP = ("-m", "rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]", "seed=0,1")
-PAGE = (CONF / "SWEEPS.md").read_text(encoding="utf-8").partition("## A launcher of your own")[2]
+PAGE = (CONF / "SWEEPS.md").read_text(encoding="utf-8").partition("## A launcher of your own")[2].partition("\n## ")[0]
 MINE = """
 from dataclasses import dataclass
 

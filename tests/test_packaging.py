@@ -39,6 +39,7 @@ def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(
         f"robustfl_bench/read/tables/html/{name}" for name in ("report.html", "tables.html", "page.css", "page.js")
     }
     wanted |= {"robustfl_bench/py.typed", "robustfl_bench/commands/templates/aggregator.py"}
+    wanted |= {"hydra_plugins/robustfl_bench.py", "robustfl_bench/conf/__init__.py"}
     wanted |= {f"robustfl_bench/kept/{path.relative_to(kept.FOLDER)}" for path in kept.files()}
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]

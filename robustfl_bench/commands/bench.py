@@ -4,12 +4,16 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from math import nan
 from typing import Any
 
 from robustfl_bench.base.console import note_once, say
-from robustfl_bench.base.errors import INTERRUPTED, ConfigError, exit_code, near
+from robustfl_bench.base.errors import INTERRUPTED, ConfigError, check_package, exit_code, near
 from robustfl_bench.commands import flags
-from robustfl_bench.runner.config import compose, options, request
+from robustfl_bench.runner.config import beyond, compose, options, request, words
+from robustfl_bench.runner.config.beyond import Beyond, ForHydra
 from robustfl_bench.runner.experiment.execute import execute
 from robustfl_bench.runner.experiment.explain import report
 from robustfl_bench.runner.experiment.plan import plan
@@ -41,44 +45,66 @@ def main() -> None:
 
 def _obey(arguments: Sequence[str]) -> None:
     asked = flags.read(arguments)
-    if asked.multirun:
+    hydra, own, search = flags.for_hydra(asked), flags.own(asked.overrides), options.search(asked.config_dir)
+    if is_sweep := asked.multirun or "hydra.mode=MULTIRUN" in hydra.overrides:
         if "WORLD_SIZE" in os.environ and os.environ["WORLD_SIZE"] != "1":
             raise ConfigError("torchrun starts the processes of one run: leave out -m")
-        compose.shared(flags.own(asked.overrides), options.search(asked.config_dir))
-    if asked.multirun or asked.help or asked.hydra_help or asked.info or asked.cfg in ("hydra", "all"):
-        from robustfl_bench.runner.sweeps import front  # late: Hydra takes half a second
-
-        # Hydra reads the options after the overrides, and knows ours by another name.
-        verbose = ["hydra.verbose=true"] if asked.verbose else []
-        others = (word for word in arguments if word not in (*asked.overrides, *flags.VERBOSE))
-        front.main([*asked.overrides, *verbose, *others])
-    elif asked.cfg:
-        print(_shown(asked), end="")
+        if "hydra/sweeper=optuna" in hydra.overrides:
+            check_package("optuna")
+        if not hydra.composes:
+            with suppress(Beyond):  # Hydra refuses it, or not
+                compose.shared(own, search)
+    is_look = asked.help or asked.hydra_help or asked.info or asked.cfg
+    if not (is_sweep or is_look):
+        for one in map(words.override, hydra.overrides):
+            beyond.check_single(one.key, one.text)
+    if asked.cfg == "job":
+        print(_shown(asked, own, search, hydra), end="")
+    elif is_sweep or is_look or hydra.is_asked:
+        _let_hydra(asked, hydra, is_sweep)
     else:
-        config, call = request.composed(asked.overrides, asked.config_dir)
-        if config["dry_run"]:
-            plan(config)  # refuses what the run would
-            cells = (tuple(asked.overrides),)
-            preview(Sweep(cells, asked.config_dir, results_dir=config["results_dir"]), asked.verbose)
+        try:
+            config, call = request.composed(own, asked.config_dir, ForHydra(is_left=True))
+        except Beyond:
+            _let_hydra(asked, hydra, is_sweep)
         else:
-            _execute(config, call)
+            _make(asked, is_sweep, config, call)
 
 
-def _execute(config: Mapping[str, Any], call: request.Call) -> None:
+def _let_hydra(asked: Namespace, hydra: ForHydra, is_sweep: bool) -> None:
+    """Let Hydra obey the words of a command."""
+    from robustfl_bench.runner.sweeps import front  # late: Hydra takes half a second
+
+    verbose = ["hydra.verbose=true"] if asked.verbose and is_sweep else []
+    overrides = [words.override(word).text for word in asked.overrides]
+    front.main([*overrides, *verbose, *flags.of_hydra(asked)], hydra, partial(_make, asked, is_sweep))
+
+
+def _make(asked: Namespace, is_sweep: bool, config: Mapping[str, Any], call: request.Call) -> float:
+    """Make one run, or say what would be made; returns the number that sweeps tune by."""
+    if config["dry_run"] and not is_sweep:
+        plan(config)  # refuses what the run would
+        cells = (tuple(call.overrides),)
+        preview(Sweep(cells, asked.config_dir, results_dir=config["results_dir"]), asked.verbose)
+        return nan
+    return _execute(config, call)
+
+
+def _execute(config: Mapping[str, Any], call: request.Call) -> float:
     """Make one run, in this process or in several."""
     if config["processes"] > 1:
         from robustfl_bench.runner.processes.shards import run  # imports torch
 
         if run.served(config, call):
-            return
+            return nan
     with members(config, call) as train:
         alone = "WORLD_SIZE" not in os.environ  # else others wait for this process
-        execute({**config, "wait": config["wait"] and alone}, call, train, note_once())
+        return execute({**config, "wait": config["wait"] and alone}, call, train, note_once())
 
 
-def _shown(asked: Namespace) -> str:
+def _shown(asked: Namespace, own: Sequence[str], search: options.Search, hydra: ForHydra) -> str:
     """The config of a run, or its part ``--package``, as YAML."""
-    config = compose.shown(asked.overrides, options.search(asked.config_dir), asked.resolve)
+    config = compose.shown(own, search, asked.resolve, hydra)
     if asked.package in (None, "_global_"):
         return options.written(config)
     part: object = config

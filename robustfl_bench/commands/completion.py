@@ -7,7 +7,7 @@ from argparse import Namespace
 from robustfl_bench.base.console import Parser, answer_tab, completed
 from robustfl_bench.commands import flags, new
 from robustfl_bench.commands.entry import LABORATORY, PROGRAMS, VERBS
-from robustfl_bench.runner.config import completion, options, presets
+from robustfl_bench.runner.config import completion, options, words
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def _bench() -> Parser:
 def _words(prefix: str, parsed_args: Namespace, **rest: object) -> list[str]:
     match parsed_args.list, parsed_args.overrides or []:
         case True, []:
-            return [*options.defaults()[0], *presets.PRESETS]
+            return [*options.defaults()[0], *words.PRESETS]
         case True, [group]:
             return options.names(group)
         case False, ["new"]:

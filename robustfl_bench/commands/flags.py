@@ -6,10 +6,9 @@ from typing import NoReturn
 
 from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runner.config.beyond import ForHydra
 
 _ELSEWHERE = {
-    ("--config-name", "-cn"): "a preset of your own changes the defaults: --config-dir FOLDER +experiment=NAME",
-    ("--config-path", "-cp"): "--config-dir FOLDER adds options of your own to those of the package",
     ("--experimental-rerun",): "rerun=FOLDER runs the config of a run folder again",
     ("--shell-completion", "-sc"): "robustfl-bench completion prints what switches tab completion on",
 }
@@ -36,6 +35,8 @@ class Flags(Parser):
         self.add_argument("--resolve", action="store_true")
         self.add_argument("--package", "-p")
         self.add_argument("--config-dir", "-cd")
+        self.add_argument("--config-path", "-cp")
+        self.add_argument("--config-name", "-cn")
         self.add_argument("--info", "-i", nargs="?", const="all", choices=_INFO)
 
     def error(self, message: str) -> NoReturn:
@@ -64,9 +65,27 @@ def read(arguments: Sequence[str]) -> Namespace:
     return asked
 
 
+def for_hydra(asked: Namespace) -> ForHydra:
+    """What a command says to Hydra besides the settings of its runs."""
+    return ForHydra(asked.config_path, asked.config_name, tuple(filter(_is_hydras, asked.overrides)))
+
+
+def of_hydra(asked: Namespace) -> list[str]:
+    """The options for Hydra itself, which stand after its overrides. The folder of ``--config-path`` is not among
+    them: Hydra would look for it beside the module of this command."""
+    flags = [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(asked, name)]
+    values = {name: getattr(asked, name) for name in ("cfg", "package", "config_dir", "config_name", "info")}
+    return [*flags, *(f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None)]
+
+
+_SWITCHES = ("help", "hydra_help", "run", "multirun", "resolve")
+
+
 def own(overrides: Sequence[str]) -> list[str]:
-    """The overrides of a sweep that are not for Hydra itself. Raises ConfigError for Hydra's search path."""
-    keys = {word: word.lstrip("+~").partition("=")[0] for word in overrides}
-    if searching := [word for word, key in keys.items() if key == "hydra.searchpath"]:
-        raise ConfigError(f"{searching[0]} is not read: --config-dir FOLDER adds a folder of options")
-    return [word for word, key in keys.items() if key.partition(".")[0].partition("/")[0] != "hydra"]
+    """The overrides that are not for Hydra itself."""
+    return [word for word in overrides if not _is_hydras(word)]
+
+
+def _is_hydras(word: str) -> bool:
+    key = word.lstrip("+~").partition("=")[0].partition("@")[0]
+    return key.partition(".")[0].partition("/")[0] == "hydra"

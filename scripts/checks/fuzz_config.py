@@ -33,7 +33,7 @@ from typing import Any
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.commands import bench
-from robustfl_bench.runner.config import compose, identity, options, presets, stored
+from robustfl_bench.runner.config import compose, identity, options, stored, words
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.settings import SCALARS
 
@@ -138,7 +138,7 @@ def _misspelt(draw: random.Random) -> list[str]:
 
 
 def _preset(draw: random.Random) -> list[str]:
-    group = draw.choice([group for group in presets.PRESETS if group != "experiment"])
+    group = draw.choice([group for group in words.PRESETS if group != "experiment"])
     name = draw.choice(options.names(group))
     broken = draw.random() < 0.2
     return [f"{draw.choice(('', '++', '~')) if broken else '+'}{group}={name[:-1] if draw.random() < 0.1 else name}"]

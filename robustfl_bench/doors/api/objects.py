@@ -12,15 +12,15 @@ from typing import Any
 from robustfl_bench.base import public
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.config import identity, options, outside, words
+from robustfl_bench.runner.config import choices, identity, options, outside, words
 from robustfl_bench.train.parts import GROUPS
 
 
 def overrides(settings: Mapping[str, Any]) -> list[str]:
     """The words of ``robustfl-bench`` for settings by name. Raises ConfigError for values that no config can hold.
 
-    The value of a config group is the name of an option, a part, its class, a function, or a list of these; None is the
-    option ``none``. Any other value is written as it is.
+    The value of a config group is the name of an option, a part, its class, a function, the content of a part as a
+    mapping, or a list of these; None is the option ``none``. Any other value is written as it is.
     """
     return [
         word for name, value in settings.items() for word in (_of_group if name in GROUPS else _scalar)(name, value)
@@ -33,6 +33,8 @@ def _scalar(name: str, value: Any) -> list[str]:
 
 def _of_group(group: str, value: Any) -> list[str]:
     """The words that choose the option, or several options, of a config group, and then set their fields."""
+    if isinstance(value, Mapping) and "_target_" not in value:
+        value = list(value.values()) or None
     several = isinstance(value, list | tuple)
     pairs = [_chosen(group, item) for item in (value if several else [value])]
     names = ",".join(name for name, _ in pairs)
@@ -42,14 +44,14 @@ def _of_group(group: str, value: Any) -> list[str]:
 def _chosen(group: str, value: Any) -> tuple[str, list[str]]:
     """The option of a group that a value stands for, and the words for the fields in which a part differs from it."""
     if value is None or isinstance(value, str):
-        return value or "none", []
+        return value or choices.nothing(group), []
     if isinstance(value, FunctionType | type):
         return _of_class(group, target_of(value)), []
-    if not isinstance(value, Part):
+    if not isinstance(value, Part | Mapping):
         given = repr(value) if isinstance(value, int | float) else f"a {type(value).__name__}"
         raise ConfigError(f"{group} takes the name of an option, a part or its class, got {given}")
-    content = content_of(value)
-    option = _nearest(group, content)
+    content = value if isinstance(value, Mapping) else content_of(value)
+    option = choices.nearest(group, content)
     place = options.place_of(group, option)
     return option, list(_fields(f"{group}.{place}" if place else group, options.option(group, option), content))
 
@@ -66,31 +68,13 @@ def _of_class(group: str, target: str) -> str:
 
 def _fields(prefix: str, given: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterable[str]:
     """The words that turn the content of an option into another one of the same class."""
-    for name in _unlike(given, wanted):
+    for name in given.keys() - wanted.keys():
+        yield f"~{prefix}.{name}"
+    for name in choices.unlike(given, wanted):
         key, replaced = f"{prefix}.{name}", isinstance(given.get(name), Mapping)
         if replaced:  # else the two mappings would be merged
             yield f"~{key}"
         yield f"{'++' if replaced or name not in given else ''}{key}={words.written(wanted[name])}"
-
-
-def _unlike(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """The fields in which two contents of the same class differ; one that is absent has the default of the class."""
-    first = {**public.defaults(str(wanted["_target_"])), **given}
-    return [name for name, value in wanted.items() if name not in first or first[name] != value]
-
-
-def _nearest(group: str, content: Mapping[str, Any]) -> str:
-    """The option of a group of the same class that differs in the fewest fields; else the class itself."""
-
-    def distance(name: str) -> tuple[int, bool]:
-        own = options.option(group, name)
-        unlike = [key for key in _unlike(own, content) if not options.refers(own.get(key))]
-        return len(unlike), options.original(group, name) != name
-
-    alike = [
-        name for name in options.names(group) if options.option(group, name).get("_target_") == content["_target_"]
-    ]
-    return min(alike, key=distance, default=outside.word(content["_target_"]))
 
 
 def content_of(part: Part) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """A run, and the table of stored runs, as functions."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.doors.api import data, objects
+from robustfl_bench.doors.api import configs, data, objects
 from robustfl_bench.doors.api.result import Result
 from robustfl_bench.read.runs import records
 from robustfl_bench.runner.config import request
+from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.execute import complete, folder_of
 from robustfl_bench.runner.experiment.plan import plan
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    *overrides: str, results_dir: str | Path | None = None, config_dir: str | Path | None = None, **settings: Any
+    *overrides: str | Mapping[str, Any],
+    results_dir: str | Path | None = None,
+    config_dir: str | Path | None = None,
+    **settings: Any,
 ) -> Result:
     """The result of the run ``robustfl-bench OVERRIDES``; a stored result is reused.
 
@@ -36,20 +40,34 @@ def run(
     make the same run as the words that describe them, which ``summary["command"]`` holds. ``config_dir`` is a folder
     with your own options, as for ``--config-dir``.
 
+    A config that Hydra has composed of the options of this package is the first of ``overrides``, or as
+    ``**settings``; others change it. Give it before it is resolved: OmegaConf knows no rounds, in which f can differ.
+
     Prints nothing but a bar where the output is a terminal or a notebook; notes on unusual settings are issued as
     warnings. Raises ConfigError for an invalid configuration, DataError for missing or damaged data, RunLocked while
     another process makes the run, and RunFailed for an error during the run.
     """
-    given = objects.overrides(data.stored(settings, results_dir))
-    return of_words([*overrides, *given], results_dir, config_dir, stacklevel=3)
+    composed, words, others = configs.taken(overrides, settings)
+    given = [*words, *objects.overrides(data.stored(others, results_dir))]
+    if composed is None:
+        return of_words(given, results_dir, config_dir, stacklevel=3)
+    given += _folder(results_dir)
+    return _made(*configs.of_composed(composed, given, config_dir), stacklevel=3)
 
 
 def of_words(
     overrides: Sequence[str], results_dir: str | Path | None, config_dir: str | Path | None, stacklevel: int = 2
 ) -> Result:
     """The result of a run given by words; raises as ``run`` does."""
-    folder = [] if results_dir is None else objects.overrides({"results_dir": results_dir})
-    config, call = request.composed([*overrides, *folder], config_dir)
+    config, call = request.composed([*overrides, *_folder(results_dir)], config_dir)
+    return _made(config, call, stacklevel + 1)
+
+
+def _folder(results_dir: str | Path | None) -> list[str]:
+    return [] if results_dir is None else objects.overrides({"results_dir": results_dir})
+
+
+def _made(config: Mapping[str, Any], call: Call, stacklevel: int) -> Result:
     notes: list[str] = []
     planned = plan(config)
     answer = answers.stored(planned, folder_of(planned, call), notes.append)

@@ -47,6 +47,8 @@ def sweep(
     A rule that cannot work with so many clients has a row with the state ``infeasible``. Failed runs are in the table,
     too, and issue a warning. Raises ConfigError, before the first run, for what is wrong with any of them.
     """
+    if strange := [word for word in overrides if not isinstance(word, str)]:
+        raise ConfigError(f"a sweep takes words such as seed=0,1, and settings, got a {type(strange[0]).__name__}")
     listed = cells(overrides, data.stored(settings, results_dir), results_dir, config_dir)
     if n_jobs != 1 and any(":" in word and "__main__:" in word for cell in listed for word in cell):
         raise ConfigError(

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from robustfl_bench.base import public
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import merge
 from robustfl_bench.runner.config import options, outside
+from robustfl_bench.runner.config.beyond import Beyond
 from robustfl_bench.runner.config.options import Nested, Search
-from robustfl_bench.runner.config.presets import PRESETS
-from robustfl_bench.runner.config.words import Override, named
+from robustfl_bench.runner.config.words import OWN, PRESETS, Override, named
 from robustfl_bench.train.parts import FOLLOWING, GROUPS
 
 
@@ -20,7 +21,7 @@ def chosen(
     of a run folder, else the default."""
     written: dict[str, str | None] = dict(options.defaults()[0])
     if base is not None:
-        written |= {group: None for group in written if group not in FOLLOWING}
+        written |= {group: None for group in written if group not in FOLLOWING or group in base}
     for one in (one for one in asked if not one.place):
         if one.sign == "~":
             if one.key not in written or (one.written is not None and named(one.value) != written[one.key]):
@@ -32,11 +33,11 @@ def chosen(
             check_names(one, search)
             written[one.key] = named(one.value)
     nested, added = _inside([one for one in asked if one.place], written, search)
-    tree, choices = dict[str, Any](), {group: _nothing(group) for group in GROUPS}
+    tree, choices = dict[str, Any](), {group: nothing(group) for group in GROUPS}
     for group, name in written.items():
         if name is None:
             tree[group] = (base or {}).get(group) or {}
-            choices[group] = outside.label_of_part(tree[group]) if tree[group] else _nothing(group)
+            choices[group] = _label(group, tree[group])
         else:
             tree[group] = options.chosen(group, name, nested[group], search)
             choices[group] = options.label(group, name)
@@ -57,6 +58,8 @@ def _inside(
     for one in asked:
         owner, _, rest = str(one.place).partition(".")
         option, key = written.get(owner), f"{one.key}@{rest}"
+        if owner == OWN:
+            raise Beyond(f"{one.text} is an option in a key of the user")
         known = {} if option is None else options.inside(owner, option, nested[owner], search)
         if option is None or not rest or one.key not in GROUPS:
             raise ConfigError(f"{one.text} has no place: write GROUP@{owner}.KEY=OPTION, with {owner}=... before it")
@@ -94,8 +97,46 @@ def check_names(one: Override, search: Search) -> list[str]:
     return names
 
 
+def labels(chosen: Mapping[str, str | None], config: Mapping[str, Any]) -> dict[str, str]:
+    """The readable name of the option of each group, as it was chosen if that is known, else of its content."""
+    names = {group: chosen.get(group) for group in GROUPS}
+    return {
+        group: _label(group, config[group]) if name is None else options.label(group, name)
+        for group, name in names.items()
+    }
+
+
+def _label(group: str, content: Mapping[str, Any] | None) -> str:
+    """The readable name of the part, or of several, that the content of a group builds."""
+    if not content:
+        return nothing(group)
+    if "_target_" not in content:
+        return next(iter(content)) if len(content) == 1 else f"[{','.join(content)}]"
+    return outside.label_of_part(content)
+
+
+def nearest(group: str, content: Mapping[str, Any]) -> str:
+    """The option of a group of the same class that differs in the fewest fields; else the class itself."""
+
+    def distance(name: str) -> tuple[int, bool, bool]:
+        given = options.option(group, name)
+        differing = [key for key in unlike(given, content) if not options.refers(given.get(key))]
+        return len(differing), options.original(group, name) != name, options.defaults()[0][group] != name
+
+    alike = [
+        name for name in options.names(group) if options.option(group, name).get("_target_") == content["_target_"]
+    ]
+    return min(alike, key=distance, default=outside.word(content["_target_"]))
+
+
+def unlike(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """The fields in which two contents of the same class differ; one that is absent has the default of the class."""
+    first = {**public.defaults(str(wanted["_target_"])), **given}
+    return [name for name, value in wanted.items() if name not in first or first[name] != value]
+
+
 @cache
-def _nothing(group: str) -> str:
+def nothing(group: str) -> str:
     """The option of a group that stands for no part: ``none``, or ``synchronous`` of protocols."""
     usual = options.defaults()[0][group]
     return "none" if options.exists(group, "none") or options.option(group, usual) else usual

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.runner.config import options, presets, stored
+from robustfl_bench.runner.config import options, stored, words
 from robustfl_bench.train.settings import CHOICES, DEVICES
 
 _FOLDERS = ("data_dir", "results_dir", *stored.FORMS)
@@ -31,7 +31,7 @@ def _keys(prefix: str, given: Sequence[str]) -> Iterable[str]:
         chosen = {**groups, **dict(word.split("=", 1) for word in given if "=" in word)}
         content = {group: options.chosen(group, chosen[group])}
         return [name for name, _ in flatten(content) if not name.endswith("._target_")]
-    return [*groups, *scalars, *(f"+{name}" for name in presets.PRESETS)]
+    return [*groups, *scalars, *(f"+{name}" for name in words.PRESETS)]
 
 
 def _values(key: str, begun: str) -> Iterable[str]:

@@ -1,22 +1,25 @@
 """From the overrides of a user to the whole config of a run, by the files of ``conf/``."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType, NoneType
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.fields import options_of, type_of_field
-from robustfl_bench.base.trees import merge
-from robustfl_bench.runner.config import assumed, identity, options, presets, stored, words
+from robustfl_bench.base.trees import flatten, merge
+from robustfl_bench.parts.adapters import signatures
+from robustfl_bench.runner.config import assumed, beyond, identity, options, outside, presets, stored, words
+from robustfl_bench.runner.config.beyond import NOTHING, Beyond, ForHydra
 from robustfl_bench.runner.config.changes import change
-from robustfl_bench.runner.config.choices import check_names, chosen
-from robustfl_bench.runner.config.interpolate import interpolated
+from robustfl_bench.runner.config.choices import check_names, chosen, labels
+from robustfl_bench.runner.config.interpolate import composed_here, interpolated
 from robustfl_bench.runner.config.options import HERE, Search
-from robustfl_bench.runner.config.presets import PRESETS
 from robustfl_bench.runner.config.targets import REQUIRED
-from robustfl_bench.runner.config.words import Override
+from robustfl_bench.runner.config.words import OWN, PRESETS, Override
 from robustfl_bench.train.parts import GROUPS, kind
 from robustfl_bench.train.settings import SCALARS, Settings, Switches
 
@@ -42,19 +45,41 @@ class Resolved(identity.Identified):
 
 
 def resolve(
-    overrides: Sequence[str], search: Search = HERE, parts: Mapping[str, Any] = MappingProxyType({})
+    overrides: Sequence[str],
+    search: Search = HERE,
+    parts: Mapping[str, Any] = MappingProxyType({}),
+    hydra: ForHydra = NOTHING,
+    base: Mapping[str, Any] | None = None,
 ) -> Resolved:
-    """The run of ``robustfl-bench OVERRIDES``; ``parts`` replaces the content of groups. Raises ConfigError for what
-    does not exist or cannot be read."""
-    composed = _composed(words.overrides(overrides), search)
-    return Resolved(tuple(overrides), _resolved({**composed.config, **parts}), composed.choices)
+    """The run of ``robustfl-bench OVERRIDES``; ``parts`` replaces the content of groups, ``base`` the defaults.
+
+    Raises ConfigError for what does not exist or cannot be read.
+    """
+    given = words.overrides(overrides)
+
+    def finish(composed: _Composed) -> Resolved:
+        if composed.unobeyed:
+            raise ConfigError("; ".join(composed.unobeyed))
+        if base is not None and not any(one.key == assumed.NAME for one in given) and not _refers(base):
+            _check_unresolved(composed.config)
+        return Resolved(tuple(overrides), _resolved({**composed.config, **parts}), composed.choices)
+
+    return _finished(given, search, hydra, finish, base=base)
 
 
-def shown(overrides: Sequence[str], search: Search = HERE, resolve: bool = False) -> dict[str, Any]:
+def shown(
+    overrides: Sequence[str], search: Search = HERE, resolve: bool = False, hydra: ForHydra = NOTHING
+) -> dict[str, Any]:
     """The config of ``robustfl-bench OVERRIDES``, with interpolations as written unless it is resolved. As nothing is
-    built of it then, ``rerun=FOLDER`` needs no ``allow``. Raises ConfigError."""
-    config = _composed(words.overrides(overrides), search, trusted=not resolve).config
-    return _resolved(config) if resolve else config
+    built of it, ``rerun=FOLDER`` needs no ``allow``. Raises ConfigError."""
+
+    def finish(composed: _Composed) -> dict[str, Any]:
+        if not resolve:
+            return composed.config
+        others = {key: value for key, value in composed.config.items() if key not in _KNOWN}
+        return _resolved(composed.config) | {key: interpolated(value, composed.config) for key, value in others.items()}
+
+    return _finished(words.overrides(overrides), search, hydra, finish, trusted=not resolve)
 
 
 def out_of_range(config: Mapping[str, Any]) -> list[str]:
@@ -62,38 +87,75 @@ def out_of_range(config: Mapping[str, Any]) -> list[str]:
     return Settings(**{name: config[name] for name in SCALARS}).errors()
 
 
-def sweep(overrides: Sequence[str], search: Search = HERE) -> list[tuple[str, ...]]:
+def sweep(overrides: Sequence[str], search: Search = HERE, hydra: ForHydra = NOTHING) -> list[tuple[str, ...]]:
     """The runs of ``robustfl-bench -m OVERRIDES``, each as its own overrides, in Hydra's order."""
-    axes = {key: [f"{key}={value}" for value in values] for key, values in swept(overrides, search).items()}
+    axes = {key: [f"{key}={value}" for value in values] for key, values in swept(overrides, search, hydra).items()}
     for one in words.overrides(overrides):
         axes[one.target] = [one.text] if one.written is None else [f"{one.target}={value}" for value in one.values]
     return list(itertools.product(*axes.values()))
 
 
-def swept(overrides: Sequence[str], search: Search = HERE) -> dict[str, list[str]]:
+def swept(overrides: Sequence[str], search: Search = HERE, hydra: ForHydra = NOTHING) -> dict[str, list[str]]:
     """The settings swept by the presets among the overrides, with their values."""
-    composed = _composed(_fixed(overrides), search)
-    return {
-        key: words.override(f"{key}={interpolated(value, composed.config)}").values
-        for key, value in composed.swept.items()
-    }
+
+    def finish(composed: _Composed) -> dict[str, list[str]]:
+        return {
+            key: words.override(f"{key}={interpolated(value, composed.config)}").values
+            for key, value in composed.swept.items()
+        }
+
+    return _finished(_fixed(overrides), search, hydra, finish)
 
 
-def shared(overrides: Sequence[str], search: Search = HERE) -> dict[str, Any]:
+def shared(overrides: Sequence[str], search: Search = HERE, hydra: ForHydra = NOTHING) -> dict[str, Any]:
     """The scalars of a sweep as a whole, such as ``results_dir``. Raises ConfigError for what is wrong with all of its
     runs, and for an option or a run folder among its values that does not exist."""
     fixed = _fixed(overrides)
-    config = _composed(fixed, search).config
+
+    def finish(composed: _Composed) -> dict[str, Any]:
+        config = composed.config
+        for name in SCALARS:
+            if not options.refers(config[name]):
+                _typed(name, config[name])
+        return {name: _typed(name, interpolated(config[name], config)) for name in _OF_A_SWEEP}
+
+    whole = _finished(fixed, search, hydra, finish)
     for one in words.overrides(overrides):
         for each in (words.override(f"{one.target}={value}") for value in one.values if len(one.values) > 1):
             if each.key in stored.FORMS:
                 stored.base([*fixed, each])
-            elif each.key in GROUPS or each.root in PRESETS:
-                check_names(each, search)
-    for name in SCALARS:
-        if not options.refers(config[name]):
-            _typed(name, config[name])
-    return {name: _typed(name, interpolated(config[name], config)) for name in _OF_A_SWEEP}
+            elif not hydra.composes and (each.key in GROUPS or each.root in PRESETS):
+                with suppress(Beyond):
+                    check_names(each, search)
+    return whole
+
+
+_Made = TypeVar("_Made")
+
+
+def _finished(
+    overrides: Sequence[Override],
+    search: Search,
+    hydra: ForHydra,
+    finish: "Callable[[_Composed], _Made]",
+    trusted: bool = False,
+    base: Mapping[str, Any] | None = None,
+) -> _Made:
+    """What ``finish`` makes of the config that overrides compose here, or Hydra where that raises Beyond."""
+    if not hydra.composes:
+        try:
+            with composed_here(hydra.number is not None):
+                return finish(_composed(overrides, search, trusted, base))
+        except Beyond as error:
+            if hydra.is_left:
+                raise
+            if base is not None:
+                raise ConfigError(f"{error}, which changes no config that Hydra has composed") from None
+    from robustfl_bench.runner.config import by_hydra
+
+    with by_hydra.composing(overrides, search, hydra) as found:
+        config = _whole(found.tree, found.groups)
+        return finish(_Composed(config, labels(found.choices, config), found.swept, found.unobeyed))
 
 
 def _fixed(overrides: Sequence[str]) -> list[Override]:
@@ -102,12 +164,12 @@ def _fixed(overrides: Sequence[str]) -> list[Override]:
 
 
 def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config without interpolations, its scalars converted to their types."""
+    """A config without interpolations and keys of users, its scalars converted to their types."""
     typed = {name: _typed(name, config[name]) for name in SCALARS if not options.refers(config[name])}
-    whole = {**config, **typed}
+    whole = {**config, **typed, **{group: outside.whole(group, config[group]) for group in GROUPS}}
     try:
         whole[assumed.NAME] = _assumed(whole)
-        resolved = {key: interpolated(value, whole) for key, value in whole.items()}
+        resolved = {key: interpolated(whole[key], whole) for key in _KNOWN}
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
     scalars = {name: _typed(name, resolved[name]) for name in SCALARS}
@@ -115,6 +177,26 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
         if not option.allows(scalars[name]):
             raise ConfigError(f"{name} must be {option.allowed}, got {scalars[name]!r}")
     return resolved | scalars
+
+
+def _check_unresolved(config: Mapping[str, Any]) -> None:
+    """Raise ConfigError if parts hold an f that is another one here: OmegaConf, which resolved it, knows no rounds."""
+    given, parts = config[assumed.NAME], {group: config[group] for group in GROUPS if config[group]}
+    is_number = type(given) is int
+    capped = is_number and config["weighting"] == "capped"
+    held = any(key.rpartition(".")[2] in signatures.DECLARED and value == given for key, value in flatten(parts))
+    if (is_number and given != config["num_byzantine"]) or not (held or capped):
+        return
+    usual = _resolved({**config, assumed.NAME: assumed.DEFAULT} if is_number else config)[assumed.NAME]
+    if given != usual:
+        raise ConfigError(
+            f"{assumed.NAME}={words.written(given)} of a resolved config may mean f={usual} here: give the config "
+            f'before OmegaConf resolves it, or the word "{assumed.NAME}=..." with it'
+        )
+
+
+def _refers(config: Mapping[str, Any]) -> bool:
+    return any("${" in str(value) for _, value in flatten(config))
 
 
 def _assumed(config: Mapping[str, Any]) -> int:
@@ -128,30 +210,36 @@ def _assumed(config: Mapping[str, Any]) -> int:
 
 
 class _Composed(NamedTuple):
-    """What overrides compose: the ``config`` with interpolations as written, the option of each group, and what
-    presets sweep."""
+    """What overrides compose: the ``config`` with interpolations as written, the option of each group, what presets
+    sweep, and what is asked of Hydra that composing does not do."""
 
     config: dict[str, Any]
     choices: dict[str, str]
     swept: dict[str, Any]
+    unobeyed: Sequence[str] = ()
 
 
-def _composed(overrides: Sequence[Override], search: Search, trusted: bool = False) -> _Composed:
+def _composed(
+    overrides: Sequence[Override], search: Search, trusted: bool = False, base: Mapping[str, Any] | None = None
+) -> _Composed:
+    """What this package composes. Raises ConfigError, and Beyond for what is not read here."""
     bodies: list[Mapping[str, Any]] = []
     by_presets: dict[str, str] = {}
     for one in overrides:
-        if one.root == "hydra":
-            raise ConfigError(f"{one.text} is for sweeps, with -m")
+        beyond.check_single(one.key, one.text)
+        if one.root == "hydra" or (one.root not in _ROOTS and beyond.is_group(one.key, search)):
+            raise Beyond(f"{one.text} is for Hydra")
         if one.root in PRESETS:
             for name in check_names(one, search):
                 bodies += presets.bodies(one.key, name, search)
                 by_presets |= presets.choices(one.key, name, search)
     asked = [words.override(f"{key}={name}") for key, name in by_presets.items()]
     asked += [one for one in overrides if one.place or one.key in GROUPS]
-    base = stored.base(overrides, trusted)
+    base = stored.base(overrides, trusted) if base is None else base
     tree, choices = chosen(asked, base, search)
     scalars = options.defaults()[1]
     tree |= {name: scalars[name] if base is None else base.get(name, scalars[name]) for name in SCALARS}
+    tree |= {key: value for key, value in (base or {}).items() if key not in _READ}
     params: dict[str, Any] = {}
     for body in bodies:
         if given := [name for name in _OF_THE_CALL if name in body]:
@@ -164,16 +252,37 @@ def _composed(overrides: Sequence[Override], search: Search, trusted: bool = Fal
     return _Composed(_whole(tree), choices, params)
 
 
-def _whole(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in the order of the schema; a group without an option is null. Raises ConfigError for settings that
-    do not exist and for missing ones."""
-    known = (*SCALARS, *GROUPS)
-    if unknown := [key for key in tree if key not in known]:
-        strange = ", ".join(f"{key!r}{near(str(key), (*known, *PRESETS))}" for key in unknown)
-        raise ConfigError(f"no setting {strange}; robustfl-bench --cfg job shows all")
-    if missing := [key for key in known if key not in tree and not (key in GROUPS and kind(key)[1])]:
+_KNOWN = (*SCALARS, *GROUPS)
+
+_READ = frozenset((*_KNOWN, *stored.FORMS))
+
+_ROOTS = _READ | {*PRESETS, OWN}
+"""The first words of keys that are read here."""
+
+
+def _whole(tree: Mapping[str, Any], own: Iterable[str] = ()) -> dict[str, Any]:
+    """The settings in the order of the schema, and then keys of users; a group without an option is null.
+
+    Keys of users are at OWN, in a group of theirs among ``own``, or such that a setting refers to them. Raises
+    ConfigError for others and for missing settings.
+    """
+    others = [key for key in tree if key not in _READ]
+    if unknown := [key for key in others if key not in (OWN, *own) and not _is_read(str(key), tree)]:
+        strange = ", ".join(f"{key!r}{near(str(key), (*_KNOWN, *PRESETS))}" for key in unknown)
+        raise ConfigError(
+            f"no setting {strange}; robustfl-bench --cfg job shows all, and +{OWN}.{unknown[0]} is a key of your own"
+        )
+    if missing := [key for key in _KNOWN if key not in tree and not (key in GROUPS and kind(key)[1])]:
         raise ConfigError(f"a run needs {', '.join(missing)}: only what was added with + can be taken away with ~")
-    return {key: tree.get(key) or None if key in GROUPS else tree[key] for key in known}
+    settings = {key: tree.get(key) or None if key in GROUPS else tree[key] for key in _KNOWN}
+    return settings | {key: tree[key] for key in others}
+
+
+def _is_read(key: str, tree: Mapping[str, Any]) -> bool:
+    """Whether a setting refers to a key of the user."""
+    reference = re.compile(rf"\$\{{\s*(?:oc\.[a-z.]+:)?{re.escape(key)}\s*[.\[,}}]")
+    leaves = (item for name, item in flatten(tree) if name.partition(".")[0] != key)
+    return any(reference.search(str(item)) is not None for item in leaves if "${" in str(item))
 
 
 _TRUE, _FALSE = ("y", "yes", "on", "true"), ("n", "no", "off", "false")

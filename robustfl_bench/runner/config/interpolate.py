@@ -2,22 +2,67 @@
 
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.config.resolvers import BY_ROOT, PLAIN
+from robustfl_bench.runner.config import beyond
+from robustfl_bench.runner.config.beyond import Beyond
+from robustfl_bench.runner.config.resolvers import BY_ROOT, PLAIN, unknown
 from robustfl_bench.runner.config.words import read_value, split
 
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 
+_CALL = re.compile(r"\$\{\s*([\w.]+)\s*:")
+
+_HERE = ("oc.env", "oc.select", "now")
+"""Resolvers of OmegaConf and Hydra that are read here, besides our own."""
+
+_OMEGACONF = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values")
+
+_HYDRA = ("hydra", "python_version")
+
+_now: ContextVar[datetime | None] = ContextVar("now", default=None)
+
+
+_composed_here: ContextVar[bool] = ContextVar("composed_here", default=False)
+
+
+@contextmanager
+def composed_here(is_cell: bool) -> Iterator[None]:
+    """Within the context, what Hydra knows of itself is not about the cell whose config is resolved."""
+    token = _composed_here.set(is_cell)
+    try:
+        yield
+    finally:
+        _composed_here.reset(token)
+
+
+@contextmanager
+def at(seconds: float | None) -> Iterator[None]:
+    """Within the context, ``${now:%Y-%m-%d}`` is this time; None: that at which it is read."""
+    token = _now.set(None if seconds is None else datetime.fromtimestamp(seconds))
+    try:
+        yield
+    finally:
+        _now.reset(token)
+
 
 def interpolated(value: Any, root: Mapping[str, Any]) -> Any:
-    """A tree of settings with every ``${...}`` resolved in the whole config ``root``."""
+    """A tree of settings with every ``${...}`` resolved in the whole config ``root``. Raises ConfigError, and Beyond
+    for what only Hydra resolves."""
     if isinstance(value, Mapping):
         return {key: interpolated(item, root) for key, item in value.items()}
     if isinstance(value, list):
         return [interpolated(item, root) for item in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    if strange := [name for name in _CALL.findall(value) if not _is_read(name)]:
+        return _by_omegaconf(value, strange, root)
     while isinstance(value, str) and (match := _INNERMOST.search(value)):
         found = _expression(match[1], root)
         if match.span() == (0, len(value)):
@@ -26,34 +71,46 @@ def interpolated(value: Any, root: Mapping[str, Any]) -> Any:
     return value
 
 
+def _is_read(name: str) -> bool:
+    return name in _HERE or name in BY_ROOT or name in PLAIN
+
+
 def _expression(text: str, root: Mapping[str, Any]) -> Any:
     """The value of ``key.of.a.setting`` or ``resolver:argument,argument``."""
     name, colon, written = text.partition(":")
     if not colon:
-        return _looked_up(name, root)
+        return looked_up(name.strip(), root)
     try:
         arguments = [read_value(word) for word in split(written)]
     except ValueError:
         raise ConfigError(f"cannot read ${{{text}}}; quote values with special characters") from None
-    if name == "oc.env":
-        return _environment(*map(str, arguments))
-    if name == "oc.select":
-        return _looked_up(arguments[0], root, *arguments[1:])
-    if name in BY_ROOT:
-        return BY_ROOT[name](*arguments, _root_=root)
-    if name in PLAIN:
-        return PLAIN[name](*arguments)
-    raise ConfigError(f"unknown resolver {name!r} in ${{{text}}}")
+    match name.strip():
+        case "oc.env":
+            return _environment(*map(str, arguments))
+        case "oc.select":
+            return looked_up(arguments[0], root, *arguments[1:])
+        case "now":
+            return (_now.get() or datetime.now()).strftime(str(arguments[0]))
+        case resolver if resolver in BY_ROOT:
+            return BY_ROOT[resolver](*arguments, _root_=root)
+        case resolver:
+            return PLAIN[resolver](*arguments)
 
 
-def _looked_up(key: str, root: Mapping[str, Any], *default: Any) -> Any:
+def looked_up(key: str, root: Mapping[str, Any], *default: Any) -> Any:
+    """The setting ``a.b``, also written ``a[b]``, or the default. Raises ConfigError."""
+    if key.startswith("."):
+        raise Beyond(f"${{{key}}} begins at its own place")
     node: Any = root
-    for name in key.split("."):
-        if not isinstance(node, Mapping) or name not in node:
-            if default:
-                return default[0]
+    for name in key.replace("]", "").replace("[", ".").split("."):
+        if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+            node = node[int(name)]
+        elif isinstance(node, Mapping) and name in node:
+            node = node[name]
+        elif default:
+            return default[0]
+        else:
             raise ConfigError(f"no setting {key!r}, which another one refers to")
-        node = node[name]
     return interpolated(node, root)
 
 
@@ -63,3 +120,30 @@ def _environment(name: str, *default: str) -> Any:
     if value is None:
         raise ConfigError(f"the environment has no variable {name!r}, which a setting refers to")
     return value
+
+
+def _by_omegaconf(value: str, names: list[str], root: Mapping[str, Any]) -> Any:
+    """The value of text with resolvers, of these names, that are not our own."""
+    for name in names:
+        if name in _HYDRA and not _hydra_runs():
+            raise Beyond(f"{name} is a resolver of Hydra")
+        if name not in (*_OMEGACONF, *_HYDRA) and not _is_registered(name):
+            raise unknown(name, next(text for text in re.findall(r"\$\{([^${}]*)", value) if name in text))
+    from robustfl_bench.runner.config import omega
+
+    return omega.resolved(value, root)
+
+
+def _hydra_runs() -> bool:
+    config = sys.modules.get("hydra.core.hydra_config")
+    return config is not None and not _composed_here.get() and bool(config.HydraConfig.initialized())
+
+
+def _is_registered(name: str) -> bool:
+    """Whether a user has registered a resolver with OmegaConf, or a plugin of Hydra that is imported now."""
+    if beyond.has_plugins():
+        from hydra.core.plugins import Plugins
+
+        Plugins.instance()
+    omegaconf = sys.modules.get("omegaconf")
+    return omegaconf is not None and bool(omegaconf.OmegaConf.has_resolver(name))

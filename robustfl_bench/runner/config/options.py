@@ -12,8 +12,9 @@ import yaml
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.public import PACKAGE
 from robustfl_bench.base.trees import merge
-from robustfl_bench.runner.config import outside
-from robustfl_bench.runner.config.words import named
+from robustfl_bench.runner.config import beyond, outside
+from robustfl_bench.runner.config.beyond import Beyond
+from robustfl_bench.runner.config.words import PRESETS, named
 
 CONF = PACKAGE / "conf" if (PACKAGE / "conf").is_dir() else PACKAGE.parent / "conf"  # inside the package in a wheel
 
@@ -112,7 +113,9 @@ def names(group: str, search: Search = HERE) -> list[str]:
 
 
 def unknown(group: str, name: str, search: Search = HERE) -> ConfigError:
-    """The error for an option that does not exist."""
+    """The error for an option that is in no file: Beyond if Hydra has it, else one that names those that exist."""
+    if beyond.is_option(f"{group}/{name}"):
+        return Beyond(f"{group}={name} is in Hydra's ConfigStore")
     known = names(group, search)
     there = f"; there are: {', '.join(known)}" if known else ""
     return ConfigError(f"unknown {group} {name!r}{near(name, known)}{there}")
@@ -146,7 +149,7 @@ class Entry(NamedTuple):
 @cache
 def entries(path: str, search: Search = HERE) -> tuple[Entry | None, ...]:
     """The defaults list of a config such as ``aggregator/b_krum``; None stands for its own content, ``_self_``. Raises
-    ConfigError for what is not read here."""
+    Beyond for what is not read here."""
     listed = load(path, search).get("defaults", [])
     if not isinstance(listed, list):
         raise ConfigError(f"{find(path, search)}: defaults must be a list, got {listed!r}")
@@ -154,23 +157,31 @@ def entries(path: str, search: Search = HERE) -> tuple[Entry | None, ...]:
     return tuple(None if entry == "_self_" else _entry(path, entry, search) for entry in whole)
 
 
+_NAME = re.compile(r"[\w-]+")
+
 _KEY = re.compile(r"(?P<override>override\s+)?(?P<slash>/?)(?P<group>[\w/]+)(?:@(?P<place>[\w.]+))?")
 
 
 def _entry(path: str, entry: Any, search: Search) -> Entry:
-    own = path.partition("/")[0]
-    if isinstance(entry, str):
-        group, _, option = entry[1:].partition("/") if entry.startswith("/") else (own, "", entry)
+    """An entry of a defaults list. In an option, what has no place of its own goes to one that depends on its folder,
+    which Hydra knows."""
+    own, _, option = path.partition("/")
+    is_preset, is_nested = own in PRESETS, "/" in option
+    if isinstance(entry, str) and is_preset and entry.startswith("/") and _NAME.fullmatch(entry[1:].replace("/", "")):
+        group, _, option = entry[1:].partition("/")
         return Entry(group, "", option)
+    if isinstance(entry, str) and not is_nested and _NAME.fullmatch(entry):
+        return Entry(own, "", entry)
     (key, value), *others = entry.items() if isinstance(entry, dict) and entry else [("", None)]
     match, readable = _KEY.fullmatch(str(key)), not others and (value is None or isinstance(value, str | list))
-    if match and readable:
+    if match and readable and not refers(value):
         place, name = match["place"] or "", None if value is None else named(value)
-        if match["override"] and re.fullmatch(r"_global_\.[\w.]+|", place):  # elsewhere Hydra has other places for it
-            return Entry(match["group"], place.removeprefix("_global_."), name, override=True)
-        if not match["override"] and re.fullmatch(r"[a-z]\w*|", place):
+        if match["override"]:
+            if is_preset and re.fullmatch(r"_global_\.[\w.]+|", place):  # elsewhere Hydra has other places for it
+                return Entry(match["group"], place.removeprefix("_global_."), name, override=True)
+        elif (match["slash"] or not is_nested) and re.fullmatch(r"[a-z]\w*|" if is_preset else r"[a-z]\w*", place):
             return Entry(match["group"] if match["slash"] else f"{own}/{match['group']}", place, name)
-    raise ConfigError(f"{find(path, search)}: cannot read {entry!r} in its defaults; write /GROUP: NAME")
+    raise Beyond(f"{find(path, search)}: cannot read {entry!r} in its defaults; write /GROUP: NAME")
 
 
 Nested = tuple[tuple[str, str | None], ...]
@@ -201,8 +212,8 @@ def _of_file(group: str, name: str, nested: Nested, search: Search) -> dict[str,
         if entry is None:
             content = load(f"{group}/{name}", search)
             merged = merge(merged, {key: value for key, value in content.items() if key != "defaults"})
-        elif not entry.place:
-            merged = merge(merged, option(entry.group, str(entry.name), nested, search))
+        elif not entry.place:  # of the same group
+            merged = merge(merged, option(group, str(entry.name), nested, search))
         elif (inner := dict(nested).get(f"{entry.group}@{entry.place}", entry.name)) is not None:
             content = option(entry.group, inner, within(nested, entry.place), search)
             merged = merge(merged, {entry.place: content})

@@ -13,6 +13,7 @@ from typing import Any
 
 from robustfl_bench.base import public
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.trees import merge
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.runner.config import targets
 from robustfl_bench.train.settings import Defining
@@ -59,6 +60,23 @@ def _adapted(adapter: str, target: str, found: Any) -> dict[str, Any]:
             arguments[name] = value
     asks = {} if adapter.endswith("FlowerRule") else {"array": signatures.array(found)}
     return {"_target_": adapter, "rule": arguments, **asks}
+
+
+def whole(group: str, part: Any) -> Any:
+    """The content of a group without Hydra's ``_partial_``: false says nothing, and of a function of a matrix true says
+    that it is called later, as an adapter does. Raises ConfigError for a function that cannot be imported."""
+    if not isinstance(part, Mapping):
+        return part
+    if "_partial_" not in part:
+        inner = part.get("rule")  # what an adapter adapts
+        return {**part, "rule": whole(group, inner)} if isinstance(inner, Mapping) and "_partial_" in inner else part
+    rest = {key: item for key, item in part.items() if key != "_partial_"}
+    if part["_partial_"] is False:
+        return rest
+    target = str(part.get("_target_"))
+    found = targets.found_part(group, target)
+    adapter = signatures.adapter(found)
+    return part if adapter is None else merge(_adapted(adapter, target, found), {"rule": rest})
 
 
 def word(target: str) -> str:

@@ -6,11 +6,13 @@ from typing import Any
 
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.runner.config import options
+from robustfl_bench.runner.config.beyond import Beyond
 from robustfl_bench.runner.config.options import Entry, Search
+from robustfl_bench.runner.config.words import PRESETS
 from robustfl_bench.train.parts import GROUPS
 
-PRESETS = ("setting", "method", "threat", "experiment")
-"""The groups of presets; the command line adds them with ``+``."""
+_SWEEPING = ("hydra/launcher", "hydra/sweeper")
+"""Groups of Hydra that change no single run."""
 
 
 def bodies(group: str, name: str, search: Search) -> Iterator[Mapping[str, Any]]:
@@ -18,6 +20,7 @@ def bodies(group: str, name: str, search: Search) -> Iterator[Mapping[str, Any]]
     for entry in _entries(group, name, search):
         if entry is None:
             content = options.load(f"{group}/{name}", search)
+            _check_for_sweeps_alone(group, name, content.get("hydra") or {})
             yield {key: value for key, value in content.items() if key != "defaults"}
         elif not entry.override:
             yield from bodies(entry.group, str(entry.name), search)
@@ -34,6 +37,12 @@ def choices(group: str, name: str, search: Search) -> dict[str, str]:
     return own | {_key(entry): str(entry.name) for entry in entries if entry.override and entry.group in GROUPS}
 
 
+def _check_for_sweeps_alone(group: str, name: str, settings: Mapping[str, Any]) -> None:
+    """Raise Beyond if a preset changes settings of Hydra by which single runs go, too."""
+    if others := [key for key in settings if f"hydra/{key}" not in _SWEEPING]:
+        raise Beyond(f"{group}={name} sets hydra.{others[0]}")
+
+
 def _key(entry: Entry) -> str:
     return f"{entry.group}@{entry.place}" if entry.place else entry.group
 
@@ -45,7 +54,10 @@ def _entries(group: str, name: str, search: Search) -> list[Entry | None]:
     if (package := options.package_of(path, search)) != "_global_":
         raise ConfigError(f"{options.find(path, search)}: a preset begins with # @package _global_, not {package}")
     for entry in filter(None, entries):
-        if entry.override and entry.group not in GROUPS and not entry.group.startswith("hydra/"):
+        if entry.override and entry.group.startswith("hydra/"):
+            if entry.group not in _SWEEPING:
+                raise Beyond(f"{group}={name} sets {entry.group}")
+        elif entry.override and entry.group not in GROUPS:
             meant = near(entry.group, GROUPS)
             raise ConfigError(f"{options.find(path, search)}: override /{entry.group} is no group of options{meant}")
         if not entry.override and (entry.group.partition("/")[0] not in PRESETS or entry.place):

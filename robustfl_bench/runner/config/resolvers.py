@@ -1,10 +1,13 @@
-"""The resolvers ``${name:...}`` of conf/."""
+"""The resolvers ``${name:...}`` of conf/.
+
+OmegaConf has one table of resolvers for a whole program, so names that others use too begin with ``rb.``.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, did_you_mean, near
 from robustfl_bench.base.file_digest import digest_of
 from robustfl_bench.runner.config import options
 
@@ -33,7 +36,7 @@ def _attacked(attacked: Any, clean: Any, *, _root_: Mapping[str, Any]) -> Any:
 
 
 def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
-    """``${digest:partition.path}``: the SHA-256 of the file, or folder, at this setting's path; null if it cannot be
+    """``${rb.digest:partition.path}``: the SHA-256 of the file, or folder, at this setting's path; null if it cannot be
     read."""
     value: Any = _root_
     try:
@@ -45,9 +48,9 @@ def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
 
 
 def _rate(kind: str, *, _root_: Mapping[str, Any]) -> Any:
-    """``${rate:krum}``: the rate that the setting of a paper gives to its methods of this name."""
-    rates = _root_["rates"] or {}
-    if kind not in rates:
+    """``${rb.rate:krum}``: the rate that the setting of a paper gives to its methods of this name."""
+    rates = _root_["rates"]
+    if not isinstance(rates, Mapping) or kind not in rates:
         papers = {name.partition("/")[0] for name in options.names("setting") if kind in _rates(name)}
         named = " or ".join(f"+setting={paper}/..." for paper in sorted(papers))
         raise ConfigError(f"this method takes its rate from a setting of its paper: add {named or '+setting=...'}")
@@ -59,17 +62,17 @@ def _rates(setting: str) -> Mapping[str, Any]:
 
 
 def _share(part: float, whole: int) -> int:
-    """``${share:0.25,60}``: 15."""
+    """``${rb.share:0.25,60}``: 15."""
     return round(part * whole)
 
 
 def _ratio(part: float, whole: float) -> float:
-    """``${ratio:32,1039}``: 32 of 1039 clients."""
+    """``${rb.ratio:32,1039}``: 32 of 1039 clients."""
     return part / whole
 
 
 def _times(count: int, size: int) -> int:
-    """``${times:40,${dataset.num_clusters}}``: 40 clients for each cluster."""
+    """``${rb.times:40,${dataset.num_clusters}}``: 40 clients for each cluster."""
     return count * size
 
 
@@ -79,9 +82,25 @@ def _swept_in(experiment: str, key: str) -> str:
 
 
 BY_ROOT: dict[str, Callable[..., Any]] = {
-    "at_scale": _at_scale, "in_variant": _in_variant, "attacked": _attacked, "digest": _digest, "rate": _rate,
-}  # fmt: skip
+    "at_scale": _at_scale,
+    "in_variant": _in_variant,
+    "attacked": _attacked,
+    "rb.digest": _digest,
+    "rb.rate": _rate,
+}
 """Resolvers that read the whole config, passed as ``_root_``."""
 
-PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times, "swept_in": _swept_in}
+PLAIN: dict[str, Callable[..., Any]] = {
+    "rb.share": _share,
+    "rb.ratio": _ratio,
+    "rb.times": _times,
+    "swept_in": _swept_in,
+}
 """Resolvers that read only their arguments."""
+
+
+def unknown(name: str, text: str) -> ConfigError:
+    """The error for a resolver that does not exist, in ``${text}``."""
+    known = (*BY_ROOT, *PLAIN)
+    meant = did_you_mean([f"rb.{name}"]) if f"rb.{name}" in known else near(name, known)
+    return ConfigError(f"unknown resolver {name!r} in ${{{text}}}{meant}")

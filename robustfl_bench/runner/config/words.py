@@ -8,16 +8,19 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runner.config.beyond import Beyond
 
 _WORD = re.compile(r"(?P<sign>\+{0,2}|~)(?P<key>[^=@\s~+]+)(?:@(?P<place>[^=@\s]+))?(?:=(?P<written>.*))?", re.DOTALL)
 
 _DIGITS = r"(?:0|[1-9](?:_?\d)*)"
 
-_WHOLE = re.compile(rf"[+-]?{_DIGITS}")
+_WHOLE = re.compile(rf"[+-]?{_DIGITS}", re.ASCII)
 
 _POINT = rf"(?:{_DIGITS}?\.\d(?:_?\d)*|{_DIGITS}\.)"
 
-_NUMBER = re.compile(rf"[+-]?(?:{_POINT}|(?:{_DIGITS}|{_POINT})[eE][+-]?\d(?:_?\d)*|[iI][nN][fF]|[nN][aA][nN])")
+_NUMBER = re.compile(
+    rf"[+-]?(?:{_POINT}|(?:{_DIGITS}|{_POINT})[eE][+-]?\d(?:_?\d)*|[iI][nN][fF]|[nN][aA][nN])", re.ASCII
+)
 
 _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 
@@ -31,14 +34,23 @@ _SPLITTING = re.compile(r"[,\\'\"()\[\]{}]")
 
 _PAIRS = {"[": "]", "(": ")", "{": "}"}
 
-_SWEEPS = re.compile(r"\s*(choice|range|interval|glob|sort|shuffle|tag)\s*\(.*\)\s*", re.DOTALL)
+_SWEEPS = re.compile(r"\s*(?:choice|range|interval|glob|(?:sort|shuffle)(?!\s*\(\s*\[)|tag)\s*\(.*\)\s*", re.DOTALL)
 """Hydra's functions for several values. Here only ``range`` of whole numbers is read."""
+
+_FUNCTION = re.compile(r"(?:int|float|str|bool|sort|shuffle|json_str|extend_list)\s*\(.*\)", re.DOTALL)
+"""Hydra's functions for one value, which are not read here."""
 
 LARGEST, RUNS = 2**63 - 1, 100_000
 """The largest whole number, as that of NumPy and PyTorch, and the most values of a setting."""
 
 RENAMED = {"communication": "protocol"}
 """Config groups that had another name, with their present one."""
+
+OWN = "my"
+"""The root of keys that users add for settings to refer to. They are no part of a run."""
+
+PRESETS = ("setting", "method", "threat", "experiment")
+"""The groups of presets. A run has none unless ``+`` adds it, so that ``experiment=demo`` means the same."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +124,8 @@ def override(text: str) -> Override:
     if (new := RENAMED.get(old := re.split("[./]", match["key"])[0])) is not None:
         value = "synchronous" if match["written"] == "none" else match["written"]
         raise ConfigError(f"{old} is now called {new}: write {new}{match['key'].removeprefix(old)}={value}")
-    return Override(text, **match.groupdict())
+    adds = match["key"] in PRESETS and not (match["sign"] or match["place"])
+    return Override(f"+{text}", **(match.groupdict() | {"sign": "+"})) if adds else Override(text, **match.groupdict())
 
 
 def overrides(texts: Iterable[str]) -> list[Override]:
@@ -165,6 +178,8 @@ def _bare(text: str) -> Any:
     if _NUMBER.fullmatch(text):
         return float(text)
     if not _BARE.fullmatch(text):
+        if _FUNCTION.fullmatch(text):
+            raise Beyond(f"{text} is a function of Hydra")
         raise ValueError(text)
     return re.sub(r"\\([\\()\[\]{}:=,\s])", r"\1", text)
 
@@ -203,6 +218,11 @@ def values(text: str) -> list[str]:
     if len(words) > 1 and not all(words):
         raise ValueError(text)
     return words
+
+
+def calls(text: str) -> bool:
+    """Whether the value of an override is a function of Hydra for one value."""
+    return _FUNCTION.fullmatch(text.partition("=")[2].strip()) is not None
 
 
 def split(text: str) -> list[str]:

@@ -7,14 +7,18 @@ can be out of date.
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.config import request
+from robustfl_bench.runner.config import interpolate, request
+from robustfl_bench.runner.config.beyond import NOTHING, ForHydra
 from robustfl_bench.runner.config.request import Call
+from robustfl_bench.runner.experiment import answers, provenance
+from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.plan import Outline, outline
 from robustfl_bench.runner.store.folders import RunFolder
 
@@ -33,6 +37,9 @@ class Sweep:
     again: Mapping[tuple[str, ...], int] | None = None
     """The failures, and the results that the seed does not fix, which this sweep makes again: the time of each record,
     by cell. None: those found when it begins."""
+    hydra: ForHydra = NOTHING  # for cells that Hydra composes, with the number of the first one
+    began: float = field(default_factory=time.time)  # the time ``now`` in all cells
+    whole: tuple[tuple[str, ...], ...] | None = None  # of a part of a sweep: the cells of all of it
 
     @cached_property
     def listed(self) -> "list[SweepCell]":
@@ -41,7 +48,12 @@ class Sweep:
 
     def only(self, cells: Sequence[tuple[str, ...]], again: Mapping[tuple[str, ...], int]) -> "Sweep":
         """The sweep of some of the cells."""
-        return replace(self, cells=tuple(cells), again=dict(again))
+        return replace(self, cells=tuple(cells), again=dict(again), whole=self.whole or self.cells)
+
+    @cached_property
+    def numbers(self) -> Mapping[tuple[str, ...], int]:
+        """The number of each cell in the whole sweep, for ``${hydra:job.num}``."""
+        return {cell: number for number, cell in enumerate(self.whole or self.cells, self.hydra.number or 0)}
 
     def enter(self) -> None:
         """Prepare a new process to compose the cells, whose folders may be relative ones."""
@@ -53,6 +65,9 @@ class Sweep:
 class SweepCell:
     """One run of a sweep."""
 
+    is_call = False
+    """Whether it is a call of somebody else's function in the place of a run."""
+
     def __init__(self, sweep: Sweep, overrides: tuple[str, ...]) -> None:
         self.sweep, self.overrides = sweep, overrides
         self._folder: RunFolder | None = None
@@ -60,10 +75,16 @@ class SweepCell:
     def __str__(self) -> str:
         return shlex.join(self.overrides)
 
+    @property
+    def command(self) -> str:
+        """The command that makes the run alone."""
+        return f"robustfl-bench {self}"
+
     @cached_property
     def composed(self) -> tuple[Mapping[str, Any], Call]:
         """The config of the run and its call. Raises ConfigError."""
-        return request.of_cell(self.overrides, self.sweep.config_dir)
+        with interpolate.at(self.sweep.began):
+            return request.of_cell(self.overrides, self.sweep.config_dir, self.hydra)
 
     @cached_property
     def asked(self) -> Outline:
@@ -83,6 +104,27 @@ class SweepCell:
         except ConfigError as error:
             return error
         return None
+
+    @property
+    def hydra(self) -> ForHydra:
+        """What Hydra is told of it."""
+        return replace(self.sweep.hydra, number=self.sweep.numbers[self.overrides])
+
+    def stored(self, say: Callable[[str], None], unseeded: bool = False) -> Answer | None:
+        """The result in the run folder, if it counts; see ``answers``."""
+        return answers.stored(self.asked, self.folder(), say, unseeded=unseeded)
+
+    def kept(self, say: Callable[[str], None]) -> Answer | None:
+        """The result that comes with the package, if it counts."""
+        return None if self.known is None else answers.from_kept(self.known, say)
+
+    def call(self) -> Answer:
+        """Call the function, and record how it ended. Raises its error."""
+        raise NotImplementedError(f"{self} is a run")
+
+    def is_of_today(self, summary: Mapping[str, Any]) -> bool:
+        """Whether what a summary says of a run that cannot exist was found with the code of today."""
+        return bool(summary.get("code") == provenance.code(self.asked.config))
 
     def folder(self) -> RunFolder:
         """Its run folder. Raises ConfigError."""

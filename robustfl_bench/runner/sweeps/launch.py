@@ -1,49 +1,180 @@
 """Shared by all launchers: from Hydra's list of overrides to a sweep, and back to the values for Hydra's sweepers."""
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import nan
+from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import CompactHydraException
+from hydra.experimental.callback import Callback
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig
 
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.config import by_hydra, compose, omega, options, request, words
+from robustfl_bench.runner.config.beyond import ForHydra
+from robustfl_bench.runner.config.options import CONF
+from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.store.folders import FAILED
 from robustfl_bench.runner.sweeps.cells import Sweep
 from robustfl_bench.runner.sweeps.ends import MISSING, OTHERS, End, Incomplete, Outcome
 from robustfl_bench.runner.sweeps.preview import preview
 from robustfl_bench.runner.sweeps.progress import conclude, shown
+from robustfl_bench.runner.sweeps.tasks import Task, sweep_of
 from robustfl_bench.train.settings import blocked
 
+Makes = Callable[[Mapping[str, Any], Call], float]
+"""What makes a run, and returns the number that sweeps tune by."""
 
-def launch(runtime: Any, cells: Sequence[Sequence[str]], place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
-    """Let ``place`` complete all cells; returns the value of each for Hydra's sweepers. ``runtime`` is Hydra's own
-    config."""
-    config_dir = config_dir_of(runtime)
-    asked = compose.shared(runtime.overrides.task, options.search(config_dir))
-    if reasons := blocked(asked["results_dir"]):
+
+@dataclass(frozen=True)
+class Runs:
+    """The task function of ``robustfl-bench`` for Hydra."""
+
+    make: Makes
+
+    def __call__(self, cfg: DictConfig) -> float:
+        """Make a run: alone, or as a job of a launcher that is not ours."""
+        runtime = HydraConfig.get()
+        asked = replace(asked_of(runtime), composed=cfg)
+        find = request.of_cell if runtime.mode == RunMode.MULTIRUN else request.composed
+        try:
+            return self.make(*find(omega.plain(runtime.overrides.task), config_dir_of(runtime), asked))
+        except Exception:
+            sys.stderr = _OneLine(sys.stderr)
+            raise
+
+
+class _OneLine:
+    """A stream without the line that Hydra adds to the error of a job."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text that is not of that line."""
+        return len(text) if text.startswith("Error executing job with overrides") else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What Hydra gives a launcher: its config, its context, the task function, and the overrides of all cells, of which
+    the first has a number."""
+
+    config: DictConfig
+    context: HydraContext
+    task_function: Callable[[DictConfig], Any]
+    cells: Sequence[Sequence[str]]
+    first: int
+
+
+def launch(asked: Launched, place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
+    """Let ``place`` complete all cells; returns the value of each for Hydra's sweepers. Raises ConfigError."""
+    runtime = asked.config.hydra
+    if not isinstance(asked.task_function, Runs):
+        return _called(asked, place)
+    _check_obeyed(asked)
+    config_dir, hydra = config_dir_of(runtime), asked_of(runtime)
+    whole = compose.shared(omega.plain(runtime.overrides.task), options.search(config_dir), hydra)
+    if reasons := blocked(whole["results_dir"]):
         raise ConfigError(*reasons)
     sweep = Sweep(
-        cells=tuple(map(tuple, cells)),
+        cells=tuple(map(tuple, asked.cells)),
         config_dir=config_dir,
-        results_dir=asked["results_dir"],
-        wait=asked["wait"],
-        retry_failed=asked["retry_failed"],
+        results_dir=whole["results_dir"],
+        wait=whole["wait"],
+        retry_failed=whole["retry_failed"],
+        hydra=replace(hydra, number=asked.first),
     )
-    if asked["dry_run"]:
+    if whole["dry_run"]:
         preview(sweep, listed=bool(runtime.verbose))
-        return [JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=nan) for overrides in cells]
+        return [
+            JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=nan) for overrides in asked.cells
+        ]
+    return _completed(sweep, asked, place)
+
+
+def _called(asked: Launched, place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
+    """Complete the calls of somebody else's task function. Raises errors that Hydra prints in one line."""
+    runtime = asked.config.hydra
+    try:
+        task = Task.of(asked.task_function, asked.context, runtime)
+        returns = _completed(sweep_of(task, asked.cells, asked.first, runtime), asked, place)
+        check_complete(returns)
+    except (ConfigError, Incomplete) as error:
+        raise CompactHydraException(str(error)) from None
+    return returns
+
+
+def _completed(sweep: Sweep, asked: Launched, place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
     with shown(sweep), no_exit(lambda: "a process of the sweep"):
         outcome = place(sweep)
     incomplete = conclude(outcome)
-    return [_returned(overrides, end, incomplete) for overrides, end in zip(cells, outcome.ends, strict=True)]
+    return [_returned(overrides, end, incomplete) for overrides, end in zip(asked.cells, outcome.ends, strict=True)]
+
+
+def _check_obeyed(asked: Launched) -> None:
+    """Raise ConfigError for settings of Hydra that only jobs of Hydra obey: runs of our sweeps are no such jobs."""
+    runtime = omega.plain(asked.config.hydra)
+    refused = by_hydra.unobeyed(runtime)
+    usual = options.load("config")["hydra"]["sweep"]
+    is_ours = str(runtime["sweeper"]["_target_"]).endswith("robustfl_bench.Cells")
+    for key in ("dir", "subdir") if is_ours else ("subdir",):
+        if runtime["sweep"][key] != usual[key]:
+            refused.append(f"hydra.sweep.{key} (results_dir=FOLDER is where runs go)")
+    for callback in asked.context.callbacks.callbacks:
+        if any(getattr(type(callback), name, None) not in (None, getattr(Callback, name)) for name in _OF_JOBS):
+            refused.append(f"the callback {type(callback).__name__} of jobs")
+    if not is_ours:  # others write there
+        Path(asked.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
+    if refused:
+        raise ConfigError(f"a sweep's runs are no jobs of Hydra: {', '.join(refused)}; hydra/launcher=basic obeys")
+
+
+_OF_JOBS = ("on_job_start", "on_job_end")
+
+
+def asked_of(runtime: Any) -> ForHydra:
+    """What a command says to Hydra besides its settings."""
+    main = next(source for source in runtime.runtime.config_sources if source.provider == "main")
+    return ForHydra(
+        None if main.path == str(CONF) else main.path,
+        None if runtime.job.config_name == by_hydra.CONFIG else runtime.job.config_name,
+        tuple(omega.plain(runtime.overrides.hydra)),
+    )
 
 
 def config_dir_of(runtime: Any) -> str | None:
     """The folder of ``--config-dir``."""
     sources = runtime.runtime.config_sources
     return next((source.path for source in sources if source.provider == "command-line"), None)
+
+
+def axis(override: Override) -> list[str]:
+    """The overrides of an axis of a sweep, one for each value. Raises ConfigError."""
+    key, text = override.get_key_element(), str(override.input_line)
+    if not override.is_sweep_override():
+        return [f"{key}={words.written(override.value())}" if words.calls(text) else text]
+    if not override.is_discrete_sweep():
+        raise ConfigError(f"{text}: hydra/sweeper=cells needs values that it can list")
+    values = list(override.sweep_string_iterator())
+    if not values:
+        raise ConfigError(f"{text} has no values: no option of {key.lstrip('+')} has such a name")
+    return [f"{key}={_plain(value)}" for value in values]
+
+
+def _plain(value: str) -> str:
+    """A value without Hydra's escape of the colon in ``my_module:MyRule``, which needs none."""
+    return value if {"'", '"'} & {*value} else value.replace("\\:", ":")
 
 
 def _returned(overrides: Sequence[str], end: End, incomplete: Incomplete | None) -> JobReturn:

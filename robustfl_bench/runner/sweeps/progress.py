@@ -52,9 +52,8 @@ class Seen:
 
 def see(cell: SweepCell) -> Seen:
     """Look at the folder of a cell."""
-    if (known := cell.known) is None:
-        return Seen(WAITING, 0)
-    folder, rounds = cell.folder(), known.settings.rounds
+    known = cell.known
+    folder, rounds = cell.folder(), 0 if known is None else known.settings.rounds
     try:
         summary = folder.summary()
     except Damaged:

@@ -12,7 +12,7 @@ from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config.request import Call
-from robustfl_bench.runner.experiment import answers, provenance, samples
+from robustfl_bench.runner.experiment import answers, samples
 from robustfl_bench.runner.experiment.execute import RunFailed, completing, record
 from robustfl_bench.runner.experiment.explain import explain
 from robustfl_bench.runner.experiment.machine import release_gpu, terminable, threads
@@ -38,6 +38,8 @@ STORED = "stored result"
 
 LIVES = 5
 """A cell has failed when this many processes in a row have died in it without a new checkpoint."""
+
+_KILLED = "{} processes in a row were killed in this run at the same point: out of memory?"
 
 
 def take(sweep: Sweep, begins: bool = False) -> Outcome:
@@ -126,7 +128,7 @@ class Taker:
     def survey(self) -> None:
         """Find the stored ends, and those that are to be repeated."""
         if self.sweep.again is None:
-            ends = {cell.overrides: cell.folder() for cell in self.cells if cell.known is not None}
+            ends = {cell.overrides: cell.folder() for cell in self.cells if cell.refusal is None}
             self._again = {
                 overrides: when
                 for overrides, folder in ends.items()
@@ -154,14 +156,14 @@ class Taker:
             return self._is_kept(cell)
         end, is_earlier = None, self._again.get(cell.overrides) == folder.ended_at
         if summary["status"] in MEASURED:
-            if (answer := answers.stored(cell.asked, folder, self._note_once, unseeded=not is_earlier)) is not None:
+            if (answer := cell.stored(self._note_once, unseeded=not is_earlier)) is not None:
                 value = answer.tell(what) if what else answer.value
                 end = End(answer.status, value, was_stored=what == STORED)
                 folder.tidy()
         elif summary["status"] == FAILED:
             if not is_earlier:
                 end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", GENERAL)))
-        elif summary.get("code") == provenance.code(cell.asked.config):
+        elif cell.is_of_today(summary):
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
         if end is not None:
             self.ends[cell] = end
@@ -169,7 +171,7 @@ class Taker:
 
     def _is_kept(self, cell: SweepCell) -> bool:
         """Whether the result of a cell comes with the package; it is printed."""
-        if (answer := answers.from_kept(cell.asked, self._note_once)) is None:
+        if (answer := cell.kept(self._note_once)) is None:
             return False
         self.ends[cell] = End(answer.status, answer.tell(), was_stored=True)
         return True
@@ -219,6 +221,8 @@ class Taker:
 
     def _running(self, cell: SweepCell, deaths: int) -> Steps[End]:
         """The steps of the run of a cell. Raises RunLocked, LeaseLost, CannotWrite or NotReady."""
+        if cell.is_call:
+            return self._called(cell, deaths)
         try:
             config, call = cell.composed
             planned = plan(config)
@@ -234,8 +238,7 @@ class Taker:
         except Exception as error:
             return self._failed(cell, error)
         if deaths >= LIVES:
-            reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
-            return self._failed(cell, RunFailed(reason), planned, call)
+            return self._failed(cell, RunFailed(_KILLED.format(deaths)), planned, call)
         try:
             with members(config, call) as train:
                 answer = yield from completing(planned, call, train, self._note_once, silent=True)
@@ -249,6 +252,18 @@ class Taker:
             return End(answer.status, answer.value)
         return End(answer.status, answer.tell())
 
+    def _called(self, cell: SweepCell, deaths: int) -> End:
+        """The end of a cell that is a call of the user's function."""
+        if deaths >= LIVES:
+            return self._failed(cell, RunFailed(_KILLED.format(deaths)))
+        try:
+            answer = cell.call()
+        except (RunLocked, LeaseLost, CannotWrite):
+            raise
+        except Exception as error:
+            return self._failed(cell, error)
+        return End(answer.status, answer.tell())
+
     def _failed(self, cell: SweepCell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
         """Record in its run folder why a cell has no result, unless the folder holds links."""
         reason, code, trace = explain(error), exit_code(error), "".join(traceback.format_exception(error))
@@ -260,8 +275,9 @@ class Taker:
                 folder = cell.folder()
                 folder.open()
                 try:
-                    folder.begin(cell.asked.config)
-                    folder.finish(outcome | {"command": f"robustfl-bench {cell}"}, trace)
+                    if not cell.is_call:
+                        folder.begin(cell.asked.config)
+                    folder.finish(outcome | {"command": cell.command}, trace)
                 finally:
                     folder.close()
         return self._said(cell, End(FAILED, reason=reason, code=code))

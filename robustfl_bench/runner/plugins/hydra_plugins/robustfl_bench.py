@@ -1,44 +1,47 @@
-"""The sweeper and launchers of this package as Hydra plugins.
+"""The plugins of robustfl_bench for Hydra, which finds them here: a sweeper, launchers, options and resolvers.
 
-The sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
-(``in_process``), beside this process (``processes``), or elsewhere, see ``robustfl_bench.runner.sweeps``. Hydra takes
-launchers only from its own package of plugins; ``Outside`` is the one that leaves the start to a class of the user.
+They serve every Hydra app of the environment, and nothing of ``robustfl_bench`` is imported before one uses them. The
+sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
+(``in_process``), beside this process (``processes``), or elsewhere; ``Outside`` leaves the start to a class of the
+user.
 """
 
 import itertools
-import sys
+import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.launcher import Launcher
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
-
-from robustfl_bench.base.console import note
-from robustfl_bench.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from robustfl_bench.runner.sweeps.cells import Sweep
     from robustfl_bench.runner.sweeps.ends import Outcome
 
+PREFIX = "rb_"
+"""What the names of our launchers and our sweeper begin with in the apps of others: ``hydra/launcher=rb_processes``."""
 
-PACKAGE = "hydra_plugins.robustfl_bench"
-"""The name of this module for Hydra, which takes plugins only from the package ``hydra_plugins``."""
+LAUNCHERS = ("in_process", "processes", "ray", "slurm")
+
+RESOLVERS = (
+    "at_scale", "attacked", "chosen_rate", "in_variant", "rb.digest", "rb.rate", "rb.ratio", "rb.share", "rb.times",
+    "swept_in",
+)  # fmt: skip
+"""The names of our resolvers. Their functions are imported when one is called."""
 
 
 class Cells(Sweeper):
     """All combinations of the values of a sweep, by Hydra's grammar."""
-
-    __module__ = PACKAGE
 
     def __init__(self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None) -> None:
         self._params = params or {}
@@ -52,29 +55,15 @@ class Cells(Sweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Launch all cells; raises Incomplete unless each of them has its result."""
-        from robustfl_bench.runner.sweeps.launch import check_complete
+        from robustfl_bench.runner.sweeps.launch import axis, check_complete
 
         by_presets = [f"{key}={value}" for key, value in self._params.items()]
         overrides = self._parser.parse_overrides([*by_presets, *arguments])
-        axes = {override.get_key_element(): _words(override) for override in overrides}
+        axes = {override.get_key_element(): axis(override) for override in overrides}
         cells = list(map(list, itertools.product(*axes.values())))
         returns = self._launcher.launch(cells, initial_job_idx=0)
         check_complete(returns)
         return [returns]
-
-
-def _words(override: Override) -> list[str]:
-    """The overrides of an axis of a sweep, one for each value."""
-    if not override.is_sweep_override():
-        return [str(override.input_line)]
-    if not override.is_discrete_sweep():
-        raise ConfigError(f"{override.input_line}: hydra/sweeper=cells needs values that it can list")
-    return [f"{override.get_key_element()}={_plain(value)}" for value in override.sweep_string_iterator()]
-
-
-def _plain(value: str) -> str:
-    """A value without Hydra's escape of the colon in ``my_module:MyRule``, which needs none."""
-    return value if {"'", '"'} & {*value} else value.replace("\\:", ":")
 
 
 class TakersLauncher(Launcher):
@@ -84,15 +73,14 @@ class TakersLauncher(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Store the request for the sweep."""
-        self.config = config
+        self.config, self.context, self.task_function = config, hydra_context, task_function
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Complete all cells; a cell without a result is a failed job."""
-        from robustfl_bench.runner.sweeps.launch import launch
+        from robustfl_bench.runner.sweeps.launch import Launched, launch
 
-        if self.config.hydra.sweeper._target_ != f"{PACKAGE}.Cells":  # others write there
-            Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
-        return launch(self.config.hydra, job_overrides, self.place)
+        asked = Launched(self.config, self.context, self.task_function, job_overrides, initial_job_idx)
+        return launch(asked, self.place)
 
     @abstractmethod
     def place(self, sweep: "Sweep") -> "Outcome":
@@ -101,8 +89,6 @@ class TakersLauncher(Launcher):
 
 class InThisProcess(TakersLauncher):
     """This process takes all cells."""
-
-    __module__ = PACKAGE
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Take them."""
@@ -113,8 +99,6 @@ class InThisProcess(TakersLauncher):
 
 class Workers(TakersLauncher):
     """``n_jobs`` processes on this machine take the cells; -1: one for each core, or ``runs_at_once`` for each GPU."""
-
-    __module__ = PACKAGE
 
     def __init__(self, n_jobs: int = -1, runs_at_once: int = 1) -> None:
         self.n_jobs, self.runs_at_once = n_jobs, runs_at_once
@@ -129,18 +113,16 @@ class Workers(TakersLauncher):
 class Joblib(Workers):
     """``joblib``, the old name of ``processes``."""
 
-    __module__ = PACKAGE
-
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Say the new name."""
+        from robustfl_bench.base.console import note
+
         note("hydra/launcher=joblib is now hydra/launcher=processes; the next version knows only the new name")
         super().setup(hydra_context=hydra_context, task_function=task_function, config=config)
 
 
 class Slurm(TakersLauncher):
     """Jobs of a Slurm cluster take the cells; the options are those of ``sweeps.slurm.Jobs``."""
-
-    __module__ = PACKAGE
 
     def __init__(self, **options: Any) -> None:
         self.options = options
@@ -154,8 +136,6 @@ class Slurm(TakersLauncher):
 
 class Ray(TakersLauncher):
     """Tasks of a Ray cluster take the cells; the options are those of ``sweeps.ray.Tasks``."""
-
-    __module__ = PACKAGE
 
     def __init__(self, **options: Any) -> None:
         self.options = options
@@ -171,8 +151,6 @@ class Outside(TakersLauncher):
     """A class of the user starts processes that take the cells; ``class`` is its dotted name, the other options are its
     fields. Its method ``place(sweep)`` returns when these processes have ended."""
 
-    __module__ = PACKAGE
-
     def __init__(self, **options: Any) -> None:
         self.options = OmegaConf.to_container(OmegaConf.create(options))
 
@@ -183,20 +161,84 @@ class Outside(TakersLauncher):
         return take_with_class(sweep, self.options)
 
 
-def register() -> None:
-    """Register the plugins with Hydra, for the names in ``conf/hydra``. Only the commands of this package call this."""
-    _bear_name()
-    for plugin in (Cells, InThisProcess, Workers, Joblib, Slurm, Ray, Outside):
-        Plugins.instance().register(plugin)
+class Source(ConfigSource):
+    """Configs that are in no file: classes such as ``aggregator=my_module:MyRule``, whose fields are the config, and
+    our launchers and our sweeper by the names with PREFIX."""
+
+    @staticmethod
+    def scheme() -> str:
+        """``robustfl://``."""
+        return "robustfl"
+
+    def available(self) -> bool:
+        """Always."""
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        """Whether it has options of this group."""
+        return config_path.rstrip("/") in ("hydra", "hydra/launcher", "hydra/sweeper")
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether it has this option."""
+        if _ours(config_path):
+            return True
+        if ":" not in config_path:
+            return False
+        from robustfl_bench.train.parts import GROUPS
+
+        return config_path.partition("/")[0] in GROUPS
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The option."""
+        from robustfl_bench.runner.config import options, outside
+
+        group, _, name = config_path.partition("/")
+        place = None
+        if (ours := _ours(config_path)) is not None:
+            content, place = dict(options.load(ours)), ours.rpartition("/")[0].replace("/", ".")
+            if "submitit_folder" in content:
+                content["submitit_folder"] = "${hydra.sweep.dir}/slurm"
+        else:
+            content = outside.content(group, name)
+            place = f"{group}.{inner}" if (inner := options.place_of(group, name)) else None
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.create(content), {"package": place})
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """The options that can be listed."""
+        group, is_groups = config_path.rstrip("/"), results_filter == ObjectType.GROUP
+        names = {"hydra/launcher": LAUNCHERS, "hydra/sweeper": ("cells",)}.get(group, ())
+        return [] if is_groups else [f"{PREFIX}{name}" for name in names]
 
 
-def _bear_name() -> None:
-    """Make this module known as PACKAGE; ``hydra_plugins`` is there only if another plugin is installed."""
-    above, _, name = PACKAGE.partition(".")
-    try:
-        package = import_module(above)
-    except ModuleNotFoundError:
-        package = sys.modules[above] = ModuleType(above)
-        package.__path__ = []
-    sys.modules[PACKAGE] = sys.modules[__name__]
-    setattr(package, name, sys.modules[__name__])
+def _ours(config_path: str) -> str | None:
+    """The config of this package that an option with PREFIX stands for."""
+    group, _, name = config_path.removesuffix(".yaml").rpartition("/")
+    names = {"hydra/launcher": LAUNCHERS, "hydra/sweeper": ("cells",)}.get(group, ())
+    return f"{group}/{name.removeprefix(PREFIX)}" if name.removeprefix(PREFIX) in names and PREFIX in name else None
+
+
+class Search(SearchPathPlugin):
+    """Adds the source to Hydra's search path, after all files."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Add it."""
+        search_path.append("robustfl_bench", f"{Source.scheme()}://")
+
+
+def _late(name: str) -> Callable[..., Any]:
+    """The resolver of this name, imported when it is called."""
+
+    def resolve(*arguments: Any, _root_: DictConfig) -> Any:
+        from robustfl_bench.runner.config import omega
+        from robustfl_bench.runner.experiment import rates  # noqa: F401  # brings a resolver
+
+        return omega.called(name, arguments, _root_)
+
+    return resolve
+
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "register_new_resolver")  # from OmegaConf 2.4 on
+    for _name in RESOLVERS:
+        if not OmegaConf.has_resolver(_name):
+            OmegaConf.register_new_resolver(_name, _late(_name))
