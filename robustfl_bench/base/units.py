@@ -267,6 +267,11 @@ def _local_names(unit: ast.AST) -> set[str]:
     return bound - fixed
 
 
+def digest_of(units: Iterable[bytes]) -> str:
+    """SHA-256 over units, each with its name; a repeated unit counts once."""
+    return hashlib.sha256(b"".join(dict.fromkeys(sorted(units)))).hexdigest()
+
+
 _read = lru_cache(maxsize=None)(Module)
 """A module by its name and source."""
 
@@ -346,6 +351,7 @@ class Closure:
         self._symbols: set[Symbol] = set()
         self._mentions: set[str] = set()
         self._classes: dict[Symbol, Klass] = {}
+        self._wholes: set[str] = set()
         self._waiting: list[Unit] = []
 
     @property
@@ -353,11 +359,15 @@ class Closure:
         """All units."""
         return frozenset().union(*(layer._units for layer in self._layers))
 
+    @property
+    def wholes(self) -> frozenset[str]:
+        """The names of the classes whose methods all count, also those that nothing mentions."""
+        return frozenset().union(*(layer._wholes for layer in self._layers))
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the names and texts of the units."""
-        texts = sorted(chain.from_iterable(layer._texts for layer in self._layers))  # two sorted lists: fast
-        return hashlib.sha256(b"".join(dict.fromkeys(texts))).hexdigest()
+        return digest_of(chain.from_iterable(layer._texts for layer in self._layers))  # two sorted lists: fast
 
     @cached_property
     def _texts(self) -> list[bytes]:
@@ -389,6 +399,7 @@ class Closure:
             for base in klass.bases:
                 self.reach(base, whole)
             if whole:
+                self._wholes.add(name)
                 for method, units in klass.methods.items():
                     if method not in LATER:
                         self._enter(units)
@@ -417,6 +428,7 @@ class Closure:
         self._symbols |= other._symbols
         self._mentions |= other._mentions
         self._classes |= other._classes
+        self._wholes |= other._wholes
 
     def settle(self) -> None:
         """Add what the units use, and the methods of the classes that any of them mentions, until nothing is new."""
