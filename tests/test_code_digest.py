@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 import robustfl_bench
-from robustfl_bench.base import code_digest, public, units
+from robustfl_bench.base import code_digest as base
+from robustfl_bench.base import public, units
 from robustfl_bench.numerics.network import bfloat16
 from robustfl_bench.runner.config import compose
+from robustfl_bench.train import code_digest
 
 P = "robustfl_bench"
 
@@ -27,7 +29,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the package that takes the place of the package itself."""
     folder = tmp_path / P
     shutil.copytree(public.PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__", "*.npz", "conf"))
-    for module in (code_digest, public):
+    for module in (base, public):
         monkeypatch.setattr(module, "PACKAGE", folder)
     forget()
     yield folder
@@ -35,7 +37,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    for module in (code_digest, public):
+    for module in (base, public):
         for cached in filter(lambda one: hasattr(one, "cache_clear"), vars(module).values()):
             cached.cache_clear()
 
@@ -151,7 +153,7 @@ ROOMS = {
     "models", "clustering", "availability", "schedules", "server_data", "server_optimizers", "corruptions",
 }  # fmt: skip
 RECORDED = re.compile(
-    r"engine/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$"
+    r"engine/(loop|metrics/\w+|evaluation|code_digest)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$"
 )
 """What records, names or refuses: it changes no number of the training."""
 
@@ -200,10 +202,11 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
 
 WORKER = """
 from robustfl_bench.base import code_digest
+from robustfl_bench.train.code_digest import COMPUTING
 from robustfl_bench.runner.experiment.machine import forkserver
 
 def tell():
-    print(*code_digest._tree()._modules)
+    print(*code_digest._tree(COMPUTING.neutral)._modules)
 
 if __name__ == "__main__":
     worker = forkserver("robustfl_bench.train.loop").Process(target=tell)
@@ -220,7 +223,7 @@ def test_workers_know_the_code_of_the_process_that_they_are_forked_from(tmp_path
 
 
 def test_the_digest_of_the_package_is_that_of_all_its_files(copied: Path) -> None:
-    first = code_digest.package_digest()
+    first = base.package_digest()
     (copied / "pages" / "plots.py").write_text("")
     forget()
-    assert code_digest.package_digest() != first
+    assert base.package_digest() != first

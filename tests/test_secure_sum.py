@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import torch
 
-from robustfl_bench.base.code_digest import closure_of
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.testing import check_aggregator, example_server
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -16,6 +15,7 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView, SumFor
 from robustfl_bench.parts.aggregators.secure_sum import SecureSum, sum_form
 from robustfl_bench.read.runs import asking, records
 from robustfl_bench.runner.config import compose
+from robustfl_bench.train.code_digest import closure_of
 from tests.conftest import Bench, run_folders
 from tests.rounds import build, names
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.code_digest import closure_of, code_digest
 from robustfl_bench.base.console import counted
 from robustfl_bench.read.runs.records import DIGEST, MEASURED, SHORT, UNSEEDED, code_of_line, mapped, settings
 from robustfl_bench.runner.store import bridges
+from robustfl_bench.train.code_digest import closure_of, code_digest
 
 if TYPE_CHECKING:
     import pandas as pd

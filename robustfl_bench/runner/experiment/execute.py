@@ -20,7 +20,6 @@ from robustfl_bench.runner.experiment.machine import (
     choose_threads,
     facts,
     is_leaving,
-    set_precision,
     threads,
     unused_gpu,
 )
@@ -32,6 +31,7 @@ from robustfl_bench.runner.experiment.tracking import Trackers
 from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.lease import LeaseLost
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
+from robustfl_bench.train.precision import set_precision
 from robustfl_bench.train.settings import DEFINING
 
 CHECKPOINT_SPACING = 50

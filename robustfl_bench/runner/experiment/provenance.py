@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.code_digest import closure_of, code_digest
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.base.source_code import Origin
 from robustfl_bench.read.runs import matching, records
@@ -17,6 +16,7 @@ from robustfl_bench.runner.experiment.plan import Asked, Plan
 from robustfl_bench.runner.experiment.summary import results
 from robustfl_bench.runner.store import bridges, folders
 from robustfl_bench.runner.store.writing import Damaged
+from robustfl_bench.train.code_digest import closure_of, code_digest
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.settings import Settings
 
