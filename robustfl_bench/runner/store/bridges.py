@@ -44,17 +44,10 @@ Units = frozenset[bytes]
 
 @dataclass(frozen=True)
 class BridgeStep:
-    """Where all of ``after`` take part in a run, ``before`` took part in their place; what is in both has not changed.
-
-    Where some of what has changed takes part already, no step is taken: there the units of before are those of today.
-    """
+    """Where all of ``after`` take part in a run, ``before`` took part before; what is in both has not changed."""
 
     after: Units
     before: Units
-
-    def is_taken(self, present: Units) -> bool:
-        """Whether it applies where these take part."""
-        return self.after <= present and present.isdisjoint(self.before - self.after)
 
 
 Bridge = tuple[BridgeStep, ...]
@@ -87,7 +80,7 @@ def lead(digest: str, closure: Closure) -> bool:
 def crossed(bridge: Bridge, units: Units, wholes: Units) -> Units:
     """The units of the code of before, of a run whose units of today are these."""
     present = units | wholes
-    taken = [step for step in bridge if step.is_taken(present)]
+    taken = [step for step in bridge if step.after <= present]
     return units.difference(*(step.after for step in taken)).union(*(step.before for step in taken))
 
 

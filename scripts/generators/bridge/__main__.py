@@ -145,13 +145,13 @@ def texts_of(rows: pd.DataFrame) -> list[dict[str, str]]:
     named = [
         name for name in settings(rows) if "." in name and rows[name].astype(str).str.contains("robustfl_bench.").any()
     ]
-    combinations = rows[[*named, "precision"]].astype(str).drop_duplicates()
+    combinations = rows[[*named, "precision"]].drop_duplicates()
     texts: dict[tuple[str, ...], dict[str, str]] = {}
     for row in combinations.to_dict("records"):
         names: dict[str, set[str]] = {group: set() for group in (*GROUPS, "precision")}
         for setting, value in row.items():
-            names[str(setting).partition(".")[0]].update(_NAME.findall(value))
-        names["precision"] = {row["precision"]} & {"medium"}
+            names[str(setting).partition(".")[0]].update(_NAME.findall(str(value)))
+        names["precision"] = {str(row["precision"])} & {"medium"}
         text_of = {group: " ".join(sorted(own)) for group, own in names.items()}
         texts[tuple(text_of.values())] = text_of
     return list(texts.values())
