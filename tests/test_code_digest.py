@@ -52,6 +52,7 @@ RUNS: dict[str, Callable[[], str]] = {
     "worst": partial(digest, "attack=worst"),
     "nested": partial(digest, "aggregator=b_krum"),
     "chain": partial(digest, "pre_aggregation=[clipping,nnm]"),
+    "wrapped": partial(digest, "attack=scheduled"),
 }
 
 
@@ -116,6 +117,41 @@ def test_what_changes_no_number_changes_no_digest(copied: Path, file: str, patte
     if file.endswith("trmean.py"):
         pattern, replacement = r"(def aggregate\([^\n]*\n)", r"\1        updates = updates\n"
     assert changed(copied / file, pattern, replacement) == set()
+
+
+END_OF_TABLE = r"(?<=wrapper=.combine..,)\n    }\n"
+NEW_ABILITIES = """
+        "whisper": Ability(wrapper="own"),
+    }
+
+    loudness: ClassVar[float] = 1.0
+
+    def whisper(self, view: AttackView) -> Tensor:
+        return view.own / self.loudness
+"""
+
+
+def test_a_new_ability_is_one_file_and_changes_only_runs_that_ask_for_it(copied: Path) -> None:
+    base, asking = copied / "attacks" / "base.py", copied / "attacks" / "scheduled.py"
+    assert changed(base, END_OF_TABLE, NEW_ABILITIES) == set()
+    assert changed(asking, r"        return \(round", "        self.whisper(None)\n        return (round") == {
+        "wrapped"
+    }
+    assert changed(base, "self.loudness", "self.loudness + 1") == {"wrapped"}
+    assert changed(base, "loudness: ClassVar.float. = 1", "loudness: ClassVar[float] = 2") == {"wrapped"}
+    assert changed(base, '"whisper": Ability.wrapper="own"', '"whisper": Ability(wrapper="forward"') == {"wrapped"}
+
+
+def test_what_a_wrapper_passes_on_counts_and_what_only_explains_does_not(copied: Path) -> None:
+    attack, rule, abilities = (
+        copied / name for name in ("attacks/base.py", "aggregators/krum.py", "base/abilities.py")
+    )
+    assert changed(attack, '"poisons": Ability', '"goal": Ability(wrapper="own"),\n        "poisons": Ability') == set(
+        RUNS
+    )
+    assert changed(abilities, r"setattr\(cls, name, _Passed", 'setattr(cls, name, "" or _Passed') == {"wrapped"}
+    assert changed(rule, r"\n    num_byzantine", "\n    exempt = {'order': 'a reason'}\n    num_byzantine") == set()
+    assert changed(rule, r"\n    num_byzantine", "\n    square_matrices = 9\n    num_byzantine") == set()
 
 
 def test_names_of_locals_and_annotations_do_not_count_and_all_else_does() -> None:

@@ -7,8 +7,8 @@ comments, docstrings, annotations, the words of errors, names of local variables
 import ast
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, product
 from pathlib import Path
@@ -18,14 +18,11 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 PLAIN = ("abc", "typing", "enum", "collections", "dataclasses", "types", "builtins")
 """Modules of base classes that call no methods of their subclasses by themselves."""
 
-NEEDS = {"whole_matrices", "privacy"}
-"""Attributes of classes that say what memory a run needs, and how private it is."""
+ALWAYS, USED, NEVER, COUNTS = "always", "used", "never", "counts"
+"""How an ability of a part counts, see ``abilities.Ability``, and the argument that says so."""
 
-SAID = {"exempt"} | NEEDS
-"""Attributes of classes that only explain."""
-
-LATER = {"aggregate_weighted", "aggregate_nodes", "claim", "craft_messages", "from_sum"}
-"""Methods of parts that count only in runs that mention them: no other run calls them."""
+TABLE = "abilities"
+"""The attribute of a kind of part with what is said of its abilities, see ``abilities.Part``."""
 
 Symbol = tuple[str, str]
 """A module and the name of something at its top level."""
@@ -50,13 +47,70 @@ class Unit:
         return self.name.encode() + self.digest
 
 
-@dataclass
 class Klass:
-    """A class: its body, its bases, its methods by name. ``always`` are methods that are called without their name."""
+    """A class: its bases, its methods by name, and the lines of its body."""
 
-    bases: tuple[Symbol, ...]
-    methods: dict[str, list[Unit]] = field(default_factory=lambda: defaultdict(list))
-    always: list[Unit] = field(default_factory=list)
+    def __init__(self, module: "Module", node: ast.ClassDef) -> None:
+        bases = tuple(module.symbol(base) for base in node.bases)
+        package = module.name.partition(".")[0]
+        self.bases = tuple(base for base in bases if base is not None)
+        # Another package, such as PyTorch, may call any method of a class that inherits from one of its own.
+        self.inherits_elsewhere = any(
+            base is None or base[0].partition(".")[0] not in (package, *PLAIN) for base in bases
+        )
+        self.methods: dict[str, list[Unit]] = defaultdict(list)
+        self.table: dict[str, Mapping[str, object]] = {}
+        self._module, self._node = module, node
+        self._lines: list[tuple[ast.stmt, set[str]]] = []
+        for line in _executed(node):
+            if isinstance(line, Function):
+                self.methods[line.name].append(module.unit(f"{node.name}.{line.name}", line))
+            elif (names := set(_names_of(line))) == {TABLE}:
+                self.table = _rows(line)
+            elif names:
+                self._lines.append((line, names))
+
+    @property
+    def names(self) -> set[str]:
+        """The public names that the class defines."""
+        return {name for name in self.methods.keys() | set().union(*(own for _, own in self._lines)) if name[0] != "_"}
+
+    def members(self, abilities: Mapping[str, str]) -> "Members":
+        """Its units, by when they count; ``abilities`` says so of those of a part."""
+        never = {name for name, counts in abilities.items() if counts == NEVER}
+        apart = {name for name, counts in abilities.items() if counts == USED} | never
+        attributes = [(line, names) for line, names in self._lines if names <= apart and _is_attribute(line)]
+        always, whole = [self.body([line for line, _ in attributes])], list[Unit]()
+        mentioned: dict[str, list[Unit]] = defaultdict(list)
+        for name in self.methods.keys() - never:
+            mentioned[name] += (units := self.methods[name])
+            whole += units if name not in apart else ()
+            if self.inherits_elsewhere or (name.startswith("__") and name != "__repr__"):
+                always += units
+        for line, names in attributes:
+            for name in names - never:
+                mentioned[name].append(self._module.unit(f"{self._node.name}.{name}", line))
+        for name, row in self.table.items():
+            if (text := sorted(item for item in row.items() if item[0] != COUNTS)) and name not in never:
+                unit = Unit(f"{self._node.name}.{TABLE}.{name}", _digest(repr(text)), frozenset(), frozenset())
+                mentioned[name].append(unit)
+        return Members(always, whole, mentioned)
+
+    def body(self, without: Sequence[ast.stmt] = ()) -> Unit:
+        """The class without its methods and without some lines."""
+        node, lines = self._node, [line for line, _ in self._lines if line not in without]
+        head = ast.ClassDef(node.name, node.bases, node.keywords, lines, node.decorator_list)
+        return self._module.unit(node.name, head)
+
+
+@dataclass(frozen=True)
+class Members:
+    """The units of a class: those that count where the class does, those that count where it is named itself, and those
+    that count where their name is mentioned."""
+
+    always: Sequence[Unit]
+    whole: Sequence[Unit]
+    mentioned: Mapping[str, Sequence[Unit]]
 
 
 class Module:
@@ -87,32 +141,19 @@ class Module:
         elif isinstance(node, Function) or (names := list(_names_of(node))) == []:
             name = getattr(node, "name", "")
             if name or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
-                self.units[name].append(self._unit(name, node))
+                self.units[name].append(self.unit(name, node))
         else:
             for name in names:
-                self.units[name].append(self._unit(name, node))
+                self.units[name].append(self.unit(name, node))
 
     def _add_class(self, node: ast.ClassDef) -> None:
-        bases = tuple(self.symbol(base) for base in node.bases)
-        package = self.name.partition(".")[0]
-        klass = self.classes[node.name] = Klass(tuple(base for base in bases if base is not None))
-        # Another package, such as PyTorch, may call any method of a class that inherits from one of its own.
-        inherits_elsewhere = any(base is None or base[0].partition(".")[0] not in (package, *PLAIN) for base in bases)
-        body = [line for line in node.body if not isinstance(line, Function) and {*_names_of(line)} - SAID]
-        head = ast.ClassDef(node.name, node.bases, node.keywords, body, node.decorator_list)
-        self.units[node.name].append(self._unit(node.name, head))
-        for method in node.body:
-            if isinstance(method, Function) and method.name not in NEEDS:
-                unit = self._unit(f"{node.name}.{method.name}", method)
-                klass.methods[method.name].append(unit)
-                if inherits_elsewhere or (method.name.startswith("__") and method.name != "__repr__"):
-                    klass.always.append(unit)
+        self.classes[node.name] = klass = Klass(self, node)
+        self.units[node.name].append(klass.body())
 
-    def _unit(self, name: str, node: ast.AST) -> Unit:
+    def unit(self, name: str, node: ast.AST) -> Unit:
+        """The unit of a name with the text of a node."""
         text = _Text(self, node)
-        return Unit(
-            name, hashlib.sha256(text.written.encode()).digest(), frozenset(text.uses), frozenset(text.mentions)
-        )
+        return Unit(name, _digest(text.written), frozenset(text.uses), frozenset(text.mentions))
 
     def symbol(self, node: ast.AST, local: dict[str, tuple[str, str | None]] | None = None) -> Symbol | None:
         """The symbol that a name, or a name of a module with a dot, refers to; None if it is none of this file's."""
@@ -220,6 +261,28 @@ class _Text:
                 self.uses.add(symbol)
 
 
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _rows(table: ast.stmt) -> dict[str, Mapping[str, object]]:
+    """What a table of abilities says of each of them: the arguments of its ``Ability``."""
+    value = getattr(table, "value", None)
+    assert isinstance(value, ast.Dict), "a table of abilities is a dict of calls with literal arguments"
+    return {
+        str(ast.literal_eval(name)): {str(word.arg): ast.literal_eval(word.value) for word in row.keywords}
+        for name, row in zip(value.keys, value.values, strict=True)
+        if name is not None and isinstance(row, ast.Call)
+    }
+
+
+def _is_attribute(line: ast.stmt) -> bool:
+    """Whether a line of a class sets an attribute of the class, and no field."""
+    return isinstance(line, ast.Assign) or (
+        isinstance(line, ast.AnnAssign) and "ClassVar" in ast.unparse(line.annotation).split("[")[0]
+    )
+
+
 def _is_text(node: object) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
@@ -285,6 +348,8 @@ class Tree:
     def __init__(self, root: Path, neutral: frozenset[str] = frozenset()) -> None:
         self._root, self._neutral, self._modules = root, neutral, dict[str, Module | None]()
         self._closures: dict[tuple[tuple[Symbol, ...], Symbol | Path | bytes | None], Closure] = {}
+        self._part = (f"{root.name}.base.abilities", "Part")
+        self._members: dict[Symbol, Members] = {}
 
     def module(self, name: str) -> Module | None:
         """The module of a dotted name; None for one of another package, or none."""
@@ -295,6 +360,34 @@ class Tree:
             path = next((path for path in paths if inside and path.is_file()), None)
             self._modules[name] = None if path is None else _read(name, path.read_bytes(), path.stem == "__init__")
         return self._modules[name]
+
+    def members(self, symbol: Symbol) -> Members:
+        """The units of a class, given by the module that defines it, by when they count."""
+        if symbol not in self._members:
+            klass = self._class(symbol)
+            assert klass is not None
+            self._members[symbol] = klass.members(self._abilities(symbol))
+        return self._members[symbol]
+
+    def _abilities(self, symbol: Symbol) -> Mapping[str, str]:
+        """How each ability of a part counts, from the table of its kind; empty for a class that is no part."""
+        if (klass := self._class(symbol)) is None:
+            return {}
+        if self._part in klass.bases:  # a kind of part
+            every = [klass, *([part] if (part := self._class(self._part)) is not None else [])]
+            names = set().union(*(each.names for each in every))
+            rows = {name: row for each in reversed(every) for name, row in each.table.items()}
+            return {name: str(rows.get(name, {}).get(COUNTS, USED)) for name in names}
+        return next(filter(None, map(self._abilities, klass.bases)), {})
+
+    def _class(self, symbol: Symbol) -> Klass | None:
+        """The class of a symbol, which its module defines or imports."""
+        if (module := self.module(symbol[0])) is None:
+            return None
+        if symbol[1] not in module.classes and symbol[1] in module.imports:
+            home, name = module.imports[symbol[1]]
+            return None if name is None else self._class((home, name))
+        return module.classes.get(symbol[1])
 
     def names(self, module: str) -> list[str]:
         """The names of all units at the top level of a module."""
@@ -350,7 +443,7 @@ class Closure:
         self._units: set[Unit] = set()
         self._symbols: set[Symbol] = set()
         self._mentions: set[str] = set()
-        self._classes: dict[Symbol, Klass] = {}
+        self._classes: dict[Symbol, Members] = {}
         self._wholes: set[str] = set()
         self._waiting: list[Unit] = []
 
@@ -391,18 +484,17 @@ class Closure:
             if home is not None:
                 self.reach((home.name, name), whole)
             return
-        self._enter(module.units.get(name, ()))
         self._enter(module.units.get("", ()))  # calls at the top level
-        if (klass := module.classes.get(name)) is not None:
-            self._classes[module.name, name] = klass
-            self._enter(klass.always)
-            for base in klass.bases:
-                self.reach(base, whole)
-            if whole:
-                self._wholes.add(name)
-                for method, units in klass.methods.items():
-                    if method not in LATER:
-                        self._enter(units)
+        if (klass := module.classes.get(name)) is None:
+            self._enter(module.units.get(name, ()))
+            return
+        members = self._classes[module.name, name] = self._tree.members((module.name, name))
+        self._enter(members.always)
+        for base in klass.bases:
+            self.reach(base, whole)
+        if whole:
+            self._wholes.add(name)
+            self._enter(members.whole)
 
     def _siblings(self, package: str) -> Iterator[Module]:
         folder = self._tree._root.parent.joinpath(*package.split("."))
@@ -437,8 +529,8 @@ class Closure:
                 self.use(self._waiting.pop())
             for of_classes, of_mentions in product(self._layers, repeat=2):
                 if self in (of_classes, of_mentions):  # else the base has them
-                    for klass in list(of_classes._classes.values()):
-                        for name in klass.methods.keys() & of_mentions._mentions:
-                            self._enter(klass.methods[name])
+                    for members in list(of_classes._classes.values()):
+                        for name in members.mentioned.keys() & of_mentions._mentions:
+                            self._enter(members.mentioned[name])
             if not self._waiting:
                 return

@@ -22,7 +22,7 @@ COMPUTING = Computing(
     ),
     neutral=frozenset(
         f"robustfl_bench.{name}"
-        for name in ("base.abilities", "base.console", "base.errors", "base.fields", "engine.execution")
+        for name in ("base.misspelt", "base.console", "base.errors", "base.fields", "engine.execution")
     ),
 )
 """Reading data, dealing them out, the rounds, and the tests of the models. Neutral modules only refuse, report, and say

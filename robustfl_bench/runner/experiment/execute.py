@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import TERMINATED, BrokenContract, ConfigError, Diverged, Interrupted
 from robustfl_bench.parts import datasets
-from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers, memory, provenance, repeatable, samples, tracking
 from robustfl_bench.runner.experiment.answers import Answer
@@ -298,7 +298,7 @@ def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> An
         federation = SharedClients(*own, shelf)
     else:
         federation = Stackable(*own)
-    if type(planned.parts.attack).claim is not Attack.claim:
+    if overrides(planned.parts.attack, "claim"):
         from robustfl_bench.train.claims import claimed
 
         federation.counts = claimed(federation)
