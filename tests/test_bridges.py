@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from robustfl_bench.base.closures import Closure, Tree
 from robustfl_bench.base.errors import DataError
-from robustfl_bench.base.units import Closure, Tree
 from robustfl_bench.read.runs import origins
 from robustfl_bench.runner.experiment import provenance
 from robustfl_bench.runner.store import bridges, kept

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from robustfl_bench.base.closures import Closure, Tree
 from robustfl_bench.base.public import PACKAGE as PACKAGE
-from robustfl_bench.base.units import Closure, Symbol, Tree
+from robustfl_bench.base.units import Symbol
 
 Outside = Iterable[Path | bytes]
 """The code of parts from outside: files or texts."""

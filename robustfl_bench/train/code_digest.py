@@ -1,7 +1,7 @@
 """The digest of the code that computes a run: of what stands here and of its parts, not of what records or explains."""
 
+from robustfl_bench.base.closures import Closure
 from robustfl_bench.base.code_digest import Computing, Outside
-from robustfl_bench.base.units import Closure
 
 COMPUTING = Computing(
     always=(
