@@ -39,7 +39,7 @@ from robustfl_bench.read.runs.records import settings
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store import bridges, kept
 from robustfl_bench.runner.store.writing import write_atomically
-from robustfl_bench.train.parts import FOLLOWING, GROUPS
+from robustfl_bench.train.parts import GROUPS
 from scripts.generators.bridge import sample, side
 from scripts.generators.bridge.steps import NoBridge, steps
 
@@ -160,7 +160,7 @@ def texts_of(rows: pd.DataFrame) -> list[dict[str, str]]:
 def _steps(before: Side, after: Side, known: Sequence[Mapping[str, str]], rng: random.Random) -> bridges.Bridge:
     """The steps from the code of after to that of before, found with the configs of kept runs and with random ones."""
     choices = {group: {text_of[group] for text_of in known} for group in (*GROUPS, "precision")}
-    for group in set(GROUPS) - set(FOLLOWING):
+    for group in sample.COMPUTING:
         choices[group] |= {" ".join(_NAME.findall(str(options.option(group, name)))) for name in options.names(group)}
     drawn = [" ".join(rng.choice(sorted(of_group)) for of_group in choices.values()) for _ in range(RANDOM)]
     texts = [*(" ".join(text_of.values()) for text_of in known), *drawn]

@@ -17,11 +17,17 @@ from robustfl_bench.train.parts import FOLLOWING, GROUPS
 from scripts.generators.bridge.side import FILES, SWEEP
 from scripts.generators.bridge.steps import NoBridge
 
-STRATA = (*GROUPS, "precision", "knowledge", "byzantine_placement", "aggregator._target_", "attack._target_")
+COMPUTING = tuple(group for group in GROUPS if group not in FOLLOWING)
+"""The config groups on which numbers depend."""
+
+STRATA = (*COMPUTING, "precision", "knowledge", "byzantine_placement", "aggregator._target_", "attack._target_")
 """The settings each of whose values is in the sample, where there is a kept run of it."""
 
-SMALL = ("dataset=digits", "model.hidden=[8]", "num_threads=1")
-TOGETHER = (SWEEP, *SMALL, "rounds=5", "aggregator=average,krum,trmean", "attack=ipm,label_flip", "partition=iid,fang")
+SMALL = {"num_threads": "1", "batch_size": "8", "attack": "ipm", "model.hidden": "[8]"}
+"""A small run, beside the defaults: the settings of an option without a kept run."""
+
+TOGETHER = (SWEEP, "model.hidden=[8]", "rounds=5", "aggregator=average,krum,trmean", "attack=ipm,label_flip",
+            "partition=iid,fang")  # fmt: skip
 """A sweep whose runs are trained together."""
 
 COLUMNS = ("command", "run_id", "end", "metrics", "weights", "model", "kept", "before", "after", "processor", SEAL)
@@ -58,11 +64,16 @@ def chosen(rows: pd.DataFrame, count: int, seconds: float, rounds: int, seed: in
     short = [place for place in spare if rows["seconds"].iloc[place] <= seconds]
     drawn = random.Random(seed).sample(short, min(len(short), max(0, count - len(needed))))
     kept_runs = [_again(rows.iloc[place].to_dict(), seconds, rounds) for place in (*needed, *drawn)]
-    others = [(group, name) for group in sorted(set(GROUPS) - {*FOLLOWING, "dataset"}) for name in options.names(group)]
-    small = [
-        Chosen([*SMALL, f"rounds={rounds}", f"{group}={name}"]) for group, name in others if (group, name) not in seen
-    ]
+    others = [(group, name) for group in COMPUTING if group != "dataset" for name in options.names(group)]
+    small = [_small(group, name, rounds) for group, name in others if (group, name) not in seen]
     return [*filter(lambda run: run.overrides, kept_runs), *small, Chosen(TOGETHER)]
+
+
+def _small(group: str, name: str, rounds: int) -> Chosen:
+    """A run of an option that no kept run has."""
+    words = {key: value for key, value in SMALL.items() if not key.startswith(f"{group}.")} | {group: name}
+    fewer = min(rounds, 2) if group == "model" else rounds  # networks of many layers take their time
+    return Chosen([f"{key}={value}" for key, value in {**words, "rounds": str(fewer)}.items()])
 
 
 def _again(row: Mapping[str, Any], seconds: float, rounds: int) -> Chosen:
