@@ -7,10 +7,15 @@ import math
 import pkgutil
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 import pytest
+import torch
+from torch import Tensor
 
+from robustfl_bench.base.abilities import Ability, Part, overrides, passes_on
+from robustfl_bench.doors import testing
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
@@ -21,11 +26,14 @@ from robustfl_bench.interfaces import (
     Number,
     Option,
     Partition,
+    ServerView,
     at_least,
     between,
     check_fields,
     one_of,
 )
+from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts import aggregators, attacks
 from robustfl_bench.parts.attacks.wrapped import Wrapped
 from robustfl_bench.train.parts import GROUPS, Parts
@@ -103,6 +111,82 @@ def test_attacks_say_whether_they_craft() -> None:
     crafting = {attack for attack in found if attack.craft is not Attack.craft}  # type: ignore[attr-defined]
     planning = {attack for attack in found if attack.plan is not Attack.plan}  # type: ignore[attr-defined]
     assert crafting <= {attack for attack in found if attack.crafts} <= crafting | planning  # type: ignore[attr-defined]
+
+
+def test_every_form_of_aggregate_is_checked() -> None:
+    forms = {name for name, ability in Aggregator.abilities.items() if ability.form_of == "aggregate"}
+    assert forms == {*testing.FORMS, "aggregate_many"} and len(forms) == 5
+
+
+class Formed(Aggregator):
+    """The mean; subclasses have a wrong form of it."""
+
+    exempt = MappingProxyType({"robust": "a test"})
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        return updates.combine(torch.ones_like(updates.counts) / updates.n)
+
+
+class WrongWeights(Formed):
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return updates.combine(updates.counts / updates.counts.sum() * 1.01)
+
+
+class WrongNodes(Formed):
+    def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor:
+        return nodes.combine(torch.full_like(nodes.weights, 0.3))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (WrongWeights(), "WrongWeights: weights: equal counts change the aggregate, n=9"),
+        (WrongNodes(), "WrongNodes: nodes: aggregate_nodes and aggregate differ, node 0 of 9"),
+    ],
+)
+def test_a_wrong_form_of_a_rule_is_found(rule: Aggregator, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        testing.check_aggregator(rule)
+
+
+def test_a_class_with_another_aggregate_has_no_form_of_the_old_one() -> None:
+    class Other(WrongWeights):
+        def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+            return updates.combine(torch.zeros_like(updates.counts))
+
+    class Below(Other):
+        """Inherits all."""
+
+    assert overrides(WrongWeights(), "aggregate_weighted") and not overrides(Other(), "aggregate_weighted")
+    assert not overrides(Below(), "aggregate_weighted") and overrides(Below(), "aggregate")
+    assert not overrides(WrongWeights(), "aggregate_nodes")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"shouts": Ability()}, "Loud.abilities: shouts or what it is a form of is no ability of the class"),
+        ({"speak": Ability(form_of="shouts")}, "Loud.abilities: speak or what it is a form of is no ability"),
+        ({"speak": Ability(counts="sometimes")}, "Loud.abilities: speak takes used, always, never and forward, own"),
+        ({"speak": Ability(wrapper="maybe")}, "Loud.abilities: speak takes used, always, never and forward, own"),
+    ],
+)
+def test_a_table_says_what_can_be_said_of_what_is_there(rows: dict[str, Ability], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        type("Loud", (Part,), {"abilities": rows, "speak": lambda self: None})
+
+
+def test_a_table_has_a_row_for_each_ability_and_a_part_has_none_of_its_own() -> None:
+    assert Attack.abilities["claim"] == Ability(default=Attack.claim)
+    assert Aggregator.abilities["ring"] == Ability("always", "own", "aggregate", None)
+    assert {"depends_on", "whole_matrices"} <= Partition.abilities.keys() & Attack.abilities.keys()
+    with pytest.raises(TypeError, match=r"Own.abilities: what is said of abilities stands in the table of Attack"):
+        type("Own", (Attack,), {"abilities": {}})
+
+
+def test_a_wrapper_must_define_what_cannot_be_passed_on() -> None:
+    with pytest.raises(TypeError, match="Plain must define plan, around that of its attack"):
+        passes_on("attack")(type("Plain", (Attack,), {}))
 
 
 def test_every_rule_is_an_aggregator_and_every_group_a_field() -> None:

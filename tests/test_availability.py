@@ -15,8 +15,10 @@ from robustfl_bench.base.errors import BrokenContract, ConfigError
 from robustfl_bench.interfaces import Availability
 from robustfl_bench.numerics.network.samples import Population, Samples
 from robustfl_bench.parts.availability.unreliable import Unreliable
+from robustfl_bench.parts.local_updates.compressed import Compressed
 from robustfl_bench.parts.local_updates.fedavg import FedAvg
 from robustfl_bench.parts.local_updates.local_sgd import LocalSgd
+from robustfl_bench.parts.local_updates.momentum import Momentum
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import InfeasibleError, plan
@@ -138,7 +140,7 @@ def test_a_straggler_sends_what_a_client_with_less_work_sends(make: Any, batch_s
         alone = f.rows(1)
         make(number)(f.network, f.network.initial, replace(drawn, clients=[client], ids=[client]), 0.1, alone)
         torch.testing.assert_close(row, alone[0], rtol=1e-5, atol=1e-6)
-    assert make(4).repeats == 4
+    assert make(4).repeats == Momentum(make(4)).repeats == Compressed(make(4)).repeats == 4
 
 
 def test_attackers_who_train_do_all_of_their_work() -> None:

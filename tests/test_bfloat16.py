@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.base import code_digest
 from robustfl_bench.base.parallel import workers
 from robustfl_bench.interfaces import Model
 from robustfl_bench.numerics.network import bfloat16
@@ -15,6 +14,7 @@ from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch, Population
 from robustfl_bench.parts.models import Cnn, Mlp
 from robustfl_bench.runner.config import compose
+from robustfl_bench.train import code_digest
 from tests.conftest import Bench
 
 SIZES = (64, 64, 16, 600)

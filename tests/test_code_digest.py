@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 import robustfl_bench
-from robustfl_bench.base import code_digest, public, units
+from robustfl_bench.base import code_digest as base
+from robustfl_bench.base import public, units
 from robustfl_bench.numerics.network import bfloat16
 from robustfl_bench.runner.config import compose
+from robustfl_bench.train import code_digest
 
 P = "robustfl_bench"
 
@@ -27,7 +29,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the package that takes the place of the package itself."""
     folder = tmp_path / P
     shutil.copytree(public.PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__", "*.npz", "conf"))
-    for module in (code_digest, public):
+    for module in (base, public):
         monkeypatch.setattr(module, "PACKAGE", folder)
     forget()
     yield folder
@@ -35,7 +37,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    for module in (code_digest, public):
+    for module in (base, public):
         for cached in filter(lambda one: hasattr(one, "cache_clear"), vars(module).values()):
             cached.cache_clear()
 
@@ -50,6 +52,7 @@ RUNS: dict[str, Callable[[], str]] = {
     "worst": partial(digest, "attack=worst"),
     "nested": partial(digest, "aggregator=b_krum"),
     "chain": partial(digest, "pre_aggregation=[clipping,nnm]"),
+    "wrapped": partial(digest, "attack=scheduled"),
 }
 
 
@@ -116,6 +119,41 @@ def test_what_changes_no_number_changes_no_digest(copied: Path, file: str, patte
     assert changed(copied / file, pattern, replacement) == set()
 
 
+END_OF_TABLE = r"(?<=wrapper=.combine..,)\n    }\n"
+NEW_ABILITIES = """
+        "whisper": Ability(wrapper="own"),
+    }
+
+    loudness: ClassVar[float] = 1.0
+
+    def whisper(self, view: AttackView) -> Tensor:
+        return view.own / self.loudness
+"""
+
+
+def test_a_new_ability_is_one_file_and_changes_only_runs_that_ask_for_it(copied: Path) -> None:
+    base, asking = copied / "attacks" / "base.py", copied / "attacks" / "scheduled.py"
+    assert changed(base, END_OF_TABLE, NEW_ABILITIES) == set()
+    assert changed(asking, r"        return \(round", "        self.whisper(None)\n        return (round") == {
+        "wrapped"
+    }
+    assert changed(base, "self.loudness", "self.loudness + 1") == {"wrapped"}
+    assert changed(base, "loudness: ClassVar.float. = 1", "loudness: ClassVar[float] = 2") == {"wrapped"}
+    assert changed(base, '"whisper": Ability.wrapper="own"', '"whisper": Ability(wrapper="forward"') == {"wrapped"}
+
+
+def test_what_a_wrapper_passes_on_counts_and_what_only_explains_does_not(copied: Path) -> None:
+    attack, rule, abilities = (
+        copied / name for name in ("attacks/base.py", "aggregators/krum.py", "base/abilities.py")
+    )
+    assert changed(attack, '"poisons": Ability', '"goal": Ability(wrapper="own"),\n        "poisons": Ability') == set(
+        RUNS
+    )
+    assert changed(abilities, r"setattr\(cls, name, _Passed", 'setattr(cls, name, "" or _Passed') == {"wrapped"}
+    assert changed(rule, r"\n    num_byzantine", "\n    exempt = {'order': 'a reason'}\n    num_byzantine") == set()
+    assert changed(rule, r"\n    num_byzantine", "\n    square_matrices = 9\n    num_byzantine") == set()
+
+
 def test_names_of_locals_and_annotations_do_not_count_and_all_else_does() -> None:
     def unit(text: str) -> bytes:
         return units.Module("one", text.encode()).units["f"][0].digest
@@ -151,7 +189,7 @@ ROOMS = {
     "models", "clustering", "availability", "schedules", "server_data", "server_optimizers", "corruptions",
 }  # fmt: skip
 RECORDED = re.compile(
-    r"train/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$"
+    r"train/(loop|metrics/\w+|evaluation|code_digest)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$"
 )
 """What records, names or refuses: it changes no number of the training."""
 
@@ -201,10 +239,11 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
 
 WORKER = """
 from robustfl_bench.base import code_digest
+from robustfl_bench.train.code_digest import COMPUTING
 from robustfl_bench.runner.experiment.machine import forkserver
 
 def tell():
-    print(*code_digest._tree()._modules)
+    print(*code_digest._tree(COMPUTING.neutral)._modules)
 
 if __name__ == "__main__":
     worker = forkserver("robustfl_bench.train.loop").Process(target=tell)
@@ -221,7 +260,7 @@ def test_workers_know_the_code_of_the_process_that_they_are_forked_from(tmp_path
 
 
 def test_the_digest_of_the_package_is_that_of_all_its_files(copied: Path) -> None:
-    first = code_digest.package_digest()
+    first = base.package_digest()
     (copied / "read" / "pages" / "plots.py").write_text("")
     forget()
-    assert code_digest.package_digest() != first
+    assert base.package_digest() != first

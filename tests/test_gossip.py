@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.data import main
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.average import Average
-from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.parts.attacks.base import Attack, AttackView, GossipView
 from robustfl_bench.parts.protocols import topology as graphs
 from robustfl_bench.parts.protocols.state import State
@@ -98,7 +98,7 @@ def all_nodes() -> Neighbourhoods:
 
 def test_rules_that_answer_for_all_nodes_at_once_answer_as_node_by_node() -> None:
     rules = [Average(weighted=True), *(build("aggregator", name, num_byzantine=1) for name in names("aggregator"))]
-    together = [rule for rule in rules if type(rule).aggregate_nodes is not Aggregator.aggregate_nodes]
+    together = [rule for rule in rules if overrides(rule, "aggregate_nodes")]
     assert Average() in together
     nodes = all_nodes()
     for rule in together:

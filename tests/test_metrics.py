@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.base import code_digest, public
+from robustfl_bench.base import public
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.runs.values import KNOWN, describe
+from robustfl_bench.train import code_digest
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state

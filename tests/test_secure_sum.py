@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 import torch
 
-from robustfl_bench.base.code_digest import closure_of
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.testing import check_aggregator, example_server
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView, SumForm
-from robustfl_bench.parts.aggregators.secure_sum import SecureSum, sum_form
+from robustfl_bench.parts.aggregators.secure_sum import SecureSum
 from robustfl_bench.read.runs import asking, records
 from robustfl_bench.runner.config import compose
+from robustfl_bench.train.code_digest import closure_of
 from tests.conftest import Bench, run_folders
 from tests.rounds import build, names
 
@@ -43,7 +43,7 @@ def a_round(seed: int) -> tuple[Updates, ServerView]:
 
 
 def test_the_rules_for_which_a_sum_is_enough() -> None:
-    found = {name for name in names("aggregator") if sum_form(a_rule(name)) is not None}
+    found = {name for name in names("aggregator") if a_rule(name).from_sum() is not None}
     assert found == {name for name, _ in FORMS} | ALIASES
 
 
@@ -93,7 +93,7 @@ def test_a_rule_that_looks_at_single_updates_cannot_claim_the_form() -> None:
         def aggregate(self, updates: Updates, server: ServerView) -> torch.Tensor:
             return updates.matrix[0]
 
-    assert sum_form(Other()) is None
+    assert Other().from_sum() is None
 
 
 def test_what_needs_more_is_refused_in_one_line(bench: Bench) -> None:

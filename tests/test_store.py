@@ -18,7 +18,6 @@ import pytest
 import torch
 
 import robustfl_bench
-from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts import datasets
 from robustfl_bench.read.runs import records
@@ -26,6 +25,8 @@ from robustfl_bench.runner.config import identity
 from robustfl_bench.runner.experiment import machine, provenance
 from robustfl_bench.runner.store import folders, sealed, writing
 from robustfl_bench.runner.store.folders import RunFolder
+from robustfl_bench.train.code_digest import code_digest
+from robustfl_bench.train.precision import set_precision
 from tests.conftest import Bench, config_of, contents, only_run, run_folders
 from tests.processes import start
 
@@ -386,9 +387,9 @@ def test_highest_precision_sets_every_flag_and_others_do_not_stay() -> None:
     def flags() -> tuple[bool, bool]:
         return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
-    assert machine.set_precision("high", torch.device("cuda")) == "TF32"
+    assert set_precision("high", torch.device("cuda")) == "TF32"
     assert flags() == (True, True)
-    assert machine.set_precision("highest", torch.device("cpu")) == "float32"
+    assert set_precision("highest", torch.device("cpu")) == "float32"
     assert flags() == (False, False) and torch.get_float32_matmul_precision() == "highest"
     assert torch.backends.cudnn.deterministic and not torch.backends.cudnn.benchmark
 
@@ -404,7 +405,7 @@ def test_bfloat16_is_for_processors_with_the_units(
     (summary,) = tmp_path.rglob("summary.json")
     assert json.loads(summary.read_text())["products"] == ("bfloat16" if units else "float32")
     assert torch.get_float32_matmul_precision() == ("medium" if units else "highest")
-    machine.set_precision("highest", torch.device("cpu"))
+    set_precision("highest", torch.device("cpu"))
 
 
 def test_the_kind_of_processor_is_recorded(bench: Bench, tmp_path: Path) -> None:

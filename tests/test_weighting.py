@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.testing import example_round
 from robustfl_bench.numerics.sample_weights import capped, largest_masses
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
-from robustfl_bench.parts.aggregators.weighted import Weighted, has_weighted_form
+from robustfl_bench.parts.aggregators.weighted import Weighted
 from robustfl_bench.runner.config import compose
 from tests.conftest import Bench, run_folders
 from tests.rounds import build, names
@@ -33,7 +34,7 @@ def a_rule(name: str, f: int = F, **options: object) -> Aggregator:
     return replace(built, **options)
 
 
-WEIGHTED = [name for name in names("aggregator") if has_weighted_form(a_rule(name))]
+WEIGHTED = [name for name in names("aggregator") if overrides(a_rule(name), "aggregate_weighted")]
 
 
 def a_round(n: int = len(COUNTS)) -> tuple[torch.Tensor, ServerView]:
@@ -119,7 +120,7 @@ def test_a_subclass_with_another_rule_does_not_inherit_the_form() -> None:
         def aggregate(self, updates: Updates, server: ServerView) -> object:
             return updates.mean
 
-    assert not has_weighted_form(Other(1))
+    assert not overrides(Other(1), "aggregate_weighted")
 
 
 def test_the_settings_change_the_rule_and_the_attack_of_the_config_and_no_other_run() -> None:

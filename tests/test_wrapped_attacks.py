@@ -4,22 +4,48 @@ import numpy as np
 import pytest
 import torch
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.interfaces import Attack, ChoiceView, Shard
+from robustfl_bench.parts.attacks.claiming import Claiming
 from robustfl_bench.parts.attacks.cluster_target import ClusterTarget
 from robustfl_bench.parts.attacks.fake_loss import FakeLoss
 from robustfl_bench.parts.attacks.ipm import InnerProductManipulation
 from robustfl_bench.parts.attacks.label_flip import LabelFlip
 from robustfl_bench.parts.attacks.label_flip_one import LabelFlipOne
+from robustfl_bench.parts.attacks.planned import Planned
 from robustfl_bench.parts.attacks.random_labels import RandomLabels
 from robustfl_bench.parts.attacks.scheduled import Scheduled
 from robustfl_bench.parts.attacks.wrapped import Wrapped
 
 
-def test_a_wrapper_passes_on_every_member_of_an_attack() -> None:
-    members = {name for name in vars(Attack) if not name.startswith("_")}
-    assert "choose" in members
-    assert members <= set(vars(Wrapped))
+class Told(Attack):
+    """Says of each ability that it is asked for it."""
+
+    def __getattribute__(self, name: str) -> object:
+        return (
+            f"its own {name}"
+            if not name.startswith("__") and name in Attack.abilities
+            else super().__getattribute__(name)
+        )
+
+
+def test_a_wrapper_passes_on_every_ability_of_an_attack() -> None:
+    passed_on = {name for name, ability in Attack.abilities.items() if ability.wrapper == "forward"}
+    assert {"choose", "reports", "by_columns", "craft_messages"} <= passed_on
+    assert {name: getattr(Wrapped(Told()), name) for name in passed_on} == {
+        name: f"its own {name}" for name in passed_on
+    }
+    assert {name for name, ability in Attack.abilities.items() if ability.wrapper == "combine"} <= set(vars(Wrapped))
+
+
+def test_a_wrapper_overrides_what_it_or_the_attack_within_overrides() -> None:
+    assert overrides(Scheduled(LabelFlip()), "poison") and Scheduled(LabelFlip()).poisons
+    assert not overrides(FakeLoss(Scheduled(InnerProductManipulation())), "poison")
+    assert overrides(FakeLoss(InnerProductManipulation()), "report")
+    assert not Scheduled(LabelFlip()).plans and Scheduled(Planned()).plans
+    claims = Scheduled(Claiming(InnerProductManipulation(), 5.0))
+    assert overrides(claims, "claim") and not overrides(Scheduled(InnerProductManipulation()), "claim")
 
 
 @pytest.mark.parametrize("wrapper", [Scheduled, FakeLoss])

@@ -7,27 +7,20 @@ comments, docstrings, annotations, the words of errors, names of local variables
 import ast
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from itertools import chain, product
-from pathlib import Path
-
-from robustfl_bench.base.aliases import real
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 PLAIN = ("abc", "typing", "enum", "collections", "dataclasses", "types", "builtins")
 """Modules of base classes that call no methods of their subclasses by themselves."""
 
-NEEDS = {"whole_matrices", "privacy"}
-"""Attributes of classes that say what memory a run needs, and how private it is."""
+ALWAYS, USED, NEVER, COUNTS = "always", "used", "never", "counts"
+"""How an ability of a part counts, see ``abilities.Ability``, and the argument that says so."""
 
-SAID = {"exempt"} | NEEDS
-"""Attributes of classes that only explain."""
-
-LATER = {"aggregate_weighted", "aggregate_nodes", "claim", "craft_messages", "from_sum"}
-"""Methods of parts that count only in runs that mention them: no other run calls them."""
+TABLE = "abilities"
+"""The attribute of a kind of part with what is said of its abilities, see ``abilities.Part``."""
 
 Symbol = tuple[str, str]
 """A module and the name of something at its top level."""
@@ -52,13 +45,70 @@ class Unit:
         return self.name.encode() + self.digest
 
 
-@dataclass
 class Klass:
-    """A class: its body, its bases, its methods by name. ``always`` are methods that are called without their name."""
+    """A class: its bases, its methods by name, and the lines of its body."""
 
-    bases: tuple[Symbol, ...]
-    methods: dict[str, list[Unit]] = field(default_factory=lambda: defaultdict(list))
-    always: list[Unit] = field(default_factory=list)
+    def __init__(self, module: "Module", node: ast.ClassDef) -> None:
+        bases = tuple(module.symbol(base) for base in node.bases)
+        package = module.name.partition(".")[0]
+        self.bases = tuple(base for base in bases if base is not None)
+        # Another package, such as PyTorch, may call any method of a class that inherits from one of its own.
+        self.inherits_elsewhere = any(
+            base is None or base[0].partition(".")[0] not in (package, *PLAIN) for base in bases
+        )
+        self.methods: dict[str, list[Unit]] = defaultdict(list)
+        self.table: dict[str, Mapping[str, object]] = {}
+        self._module, self._node = module, node
+        self._lines: list[tuple[ast.stmt, set[str]]] = []
+        for line in _executed(node):
+            if isinstance(line, Function):
+                self.methods[line.name].append(module.unit(f"{node.name}.{line.name}", line))
+            elif (names := set(_names_of(line))) == {TABLE}:
+                self.table = _rows(line)
+            elif names:
+                self._lines.append((line, names))
+
+    @property
+    def names(self) -> set[str]:
+        """The public names that the class defines."""
+        return {name for name in self.methods.keys() | set().union(*(own for _, own in self._lines)) if name[0] != "_"}
+
+    def members(self, abilities: Mapping[str, str]) -> "Members":
+        """Its units, by when they count; ``abilities`` says so of those of a part."""
+        never = {name for name, counts in abilities.items() if counts == NEVER}
+        apart = {name for name, counts in abilities.items() if counts == USED} | never
+        attributes = [(line, names) for line, names in self._lines if names <= apart and _is_attribute(line)]
+        always, whole = [self.body([line for line, _ in attributes])], list[Unit]()
+        mentioned: dict[str, list[Unit]] = defaultdict(list)
+        for name in self.methods.keys() - never:
+            mentioned[name] += (units := self.methods[name])
+            whole += units if name not in apart else ()
+            if self.inherits_elsewhere or (name.startswith("__") and name != "__repr__"):
+                always += units
+        for line, names in attributes:
+            for name in names - never:
+                mentioned[name].append(self._module.unit(f"{self._node.name}.{name}", line))
+        for name, row in self.table.items():
+            if (text := sorted(item for item in row.items() if item[0] != COUNTS)) and name not in never:
+                unit = Unit(f"{self._node.name}.{TABLE}.{name}", _digest(repr(text)), frozenset(), frozenset())
+                mentioned[name].append(unit)
+        return Members(always, whole, mentioned)
+
+    def body(self, without: Sequence[ast.stmt] = ()) -> Unit:
+        """The class without its methods and without some lines."""
+        node, lines = self._node, [line for line, _ in self._lines if line not in without]
+        head = ast.ClassDef(node.name, node.bases, node.keywords, lines, node.decorator_list)
+        return self._module.unit(node.name, head)
+
+
+@dataclass(frozen=True)
+class Members:
+    """The units of a class: those that count where the class does, those that count where it is named itself, and those
+    that count where their name is mentioned."""
+
+    always: Sequence[Unit]
+    whole: Sequence[Unit]
+    mentioned: Mapping[str, Sequence[Unit]]
 
 
 class Module:
@@ -89,32 +139,19 @@ class Module:
         elif isinstance(node, Function) or (names := list(_names_of(node))) == []:
             name = getattr(node, "name", "")
             if name or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
-                self.units[name].append(self._unit(name, node))
+                self.units[name].append(self.unit(name, node))
         else:
             for name in names:
-                self.units[name].append(self._unit(name, node))
+                self.units[name].append(self.unit(name, node))
 
     def _add_class(self, node: ast.ClassDef) -> None:
-        bases = tuple(self.symbol(base) for base in node.bases)
-        package = self.name.partition(".")[0]
-        klass = self.classes[node.name] = Klass(tuple(base for base in bases if base is not None))
-        # Another package, such as PyTorch, may call any method of a class that inherits from one of its own.
-        inherits_elsewhere = any(base is None or base[0].partition(".")[0] not in (package, *PLAIN) for base in bases)
-        body = [line for line in node.body if not isinstance(line, Function) and {*_names_of(line)} - SAID]
-        head = ast.ClassDef(node.name, node.bases, node.keywords, body, node.decorator_list)
-        self.units[node.name].append(self._unit(node.name, head))
-        for method in node.body:
-            if isinstance(method, Function) and method.name not in NEEDS:
-                unit = self._unit(f"{node.name}.{method.name}", method)
-                klass.methods[method.name].append(unit)
-                if inherits_elsewhere or (method.name.startswith("__") and method.name != "__repr__"):
-                    klass.always.append(unit)
+        self.classes[node.name] = klass = Klass(self, node)
+        self.units[node.name].append(klass.body())
 
-    def _unit(self, name: str, node: ast.AST) -> Unit:
+    def unit(self, name: str, node: ast.AST) -> Unit:
+        """The unit of a name with the text of a node."""
         text = _Text(self, node)
-        return Unit(
-            name, hashlib.sha256(text.written.encode()).digest(), frozenset(text.uses), frozenset(text.mentions)
-        )
+        return Unit(name, _digest(text.written), frozenset(text.uses), frozenset(text.mentions))
 
     def symbol(self, node: ast.AST, local: dict[str, tuple[str, str | None]] | None = None) -> Symbol | None:
         """The symbol that a name, or a name of a module with a dot, refers to; None if it is none of this file's."""
@@ -222,6 +259,28 @@ class _Text:
                 self.uses.add(symbol)
 
 
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _rows(table: ast.stmt) -> dict[str, Mapping[str, object]]:
+    """What a table of abilities says of each of them: the arguments of its ``Ability``."""
+    value = getattr(table, "value", None)
+    assert isinstance(value, ast.Dict), "a table of abilities is a dict of calls with literal arguments"
+    return {
+        str(ast.literal_eval(name)): {str(word.arg): ast.literal_eval(word.value) for word in row.keywords}
+        for name, row in zip(value.keys, value.values, strict=True)
+        if name is not None and isinstance(row, ast.Call)
+    }
+
+
+def _is_attribute(line: ast.stmt) -> bool:
+    """Whether a line of a class sets an attribute of the class, and no field."""
+    return isinstance(line, ast.Assign) or (
+        isinstance(line, ast.AnnAssign) and "ClassVar" in ast.unparse(line.annotation).split("[")[0]
+    )
+
+
 def _is_text(node: object) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
@@ -267,170 +326,3 @@ def _local_names(unit: ast.AST) -> set[str]:
         elif isinstance(node, ast.Global | ast.Nonlocal):
             fixed |= set(node.names)
     return bound - fixed
-
-
-_read = lru_cache(maxsize=None)(Module)
-"""A module by its name and source."""
-
-
-class Tree:
-    """The modules of a package below ``root``, each read when something in it is used.
-
-    Modules named in ``neutral`` count as those of another package.
-    """
-
-    def __init__(self, root: Path, neutral: frozenset[str] = frozenset()) -> None:
-        self._root, self._neutral, self._modules = root, neutral, dict[str, Module | None]()
-        self._closures: dict[tuple[tuple[Symbol, ...], Symbol | Path | bytes | None], Closure] = {}
-
-    def module(self, name: str) -> Module | None:
-        """The module of a dotted name; None for one of another package, or none."""
-        name = real(name)
-        if name not in self._modules:
-            place = self._root.parent.joinpath(*name.split("."))
-            paths = (place.with_suffix(".py"), place / "__init__.py")
-            inside = name.split(".")[0] == self._root.name and name not in self._neutral
-            path = next((path for path in paths if inside and path.is_file()), None)
-            self._modules[name] = None if path is None else _read(name, path.read_bytes(), path.stem == "__init__")
-        return self._modules[name]
-
-    def names(self, module: str) -> list[str]:
-        """The names of all units at the top level of a module."""
-        found = self.module(module)
-        return [] if found is None else list(found.units)
-
-    def closure(self, functions: Iterable[Symbol], classes: Iterable[Symbol] = (),
-                outside: Iterable[Path | bytes] = ()) -> "Closure":  # fmt: skip
-        """All units that these functions, these classes with all their methods, and the code of other packages can use,
-        which is in files or given as a text."""
-        if ((named := tuple(functions)), None) not in self._closures:
-            of_all = self._closures[named, None] = Closure(self)
-            for function in named:
-                of_all.reach(function)
-            of_all.settle()
-        total = Closure(self, base := self._closures[named, None])
-        for root in classes:
-            if (named, root) not in self._closures:
-                own = self._closures[named, root] = Closure(self, base)
-                own.reach(root, whole=True)
-                own.settle()
-            total.join(self._closures[named, root])
-        for code in outside:
-            if (named, code) not in self._closures:
-                name, text = ("__main__", code) if isinstance(code, bytes) else (code.stem, code.read_bytes())
-                self._closures[named, code] = self._used_by(_read(name, text, False), base)
-            total.join(self._closures[named, code])
-        total.settle()
-        return total
-
-    def _used_by(self, outside: Module, base: "Closure") -> "Closure":
-        """What the code of a module of another package can use of this one, beyond ``base``."""
-        own = Closure(self, base)
-        for module, name in outside.imports.values():
-            if name is not None:
-                own.reach((module, name), whole=True)
-            for inner in self.names(module if name is None else f"{module}.{name}"):  # a module as a whole
-                own.reach((module if name is None else f"{module}.{name}", inner), whole=True)
-        units = [unit for units in outside.units.values() for unit in units]
-        units += [unit for klass in outside.classes.values() for units in klass.methods.values() for unit in units]
-        for unit in units:
-            own.use(unit)
-        own.settle()
-        return own
-
-
-class Closure:
-    """A set of units that is complete when ``settle`` has run. Those of ``base``, which is complete, belong to it."""
-
-    def __init__(self, tree: Tree, base: "Closure | None" = None) -> None:
-        self._tree = tree
-        self._layers = (self,) if base is None else (base, self)
-        self._units: set[Unit] = set()
-        self._symbols: set[Symbol] = set()
-        self._mentions: set[str] = set()
-        self._classes: dict[Symbol, Klass] = {}
-        self._waiting: list[Unit] = []
-
-    @property
-    def units(self) -> frozenset[Unit]:
-        """All units."""
-        return frozenset().union(*(layer._units for layer in self._layers))
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 over the names and texts of the units."""
-        texts = sorted(chain.from_iterable(layer._texts for layer in self._layers))  # two sorted lists: fast
-        return hashlib.sha256(b"".join(dict.fromkeys(texts))).hexdigest()
-
-    @cached_property
-    def _texts(self) -> list[bytes]:
-        return sorted(unit.named for unit in self._units)
-
-    def reach(self, symbol: Symbol, whole: bool = False) -> None:
-        """Add a symbol; ``whole``: with all methods, if it is a class."""
-        if not whole and any(symbol in layer._symbols for layer in self._layers):
-            return
-        self._symbols.add(symbol)
-        module = self._tree.module(symbol[0])
-        if module is None:
-            return
-        name = symbol[1]
-        if name in module.imports and name not in module.units:  # re-exported
-            inner, attribute = module.imports[name]
-            self.reach((inner, attribute), whole) if attribute is not None else None
-            return
-        if name not in module.units and module.is_package:
-            home = next((found for path in self._siblings(symbol[0]) if name in (found := path).units), None)
-            if home is not None:
-                self.reach((home.name, name), whole)
-            return
-        self._enter(module.units.get(name, ()))
-        self._enter(module.units.get("", ()))  # calls at the top level
-        if (klass := module.classes.get(name)) is not None:
-            self._classes[module.name, name] = klass
-            self._enter(klass.always)
-            for base in klass.bases:
-                self.reach(base, whole)
-            if whole:
-                for method, units in klass.methods.items():
-                    if method not in LATER:
-                        self._enter(units)
-
-    def _siblings(self, package: str) -> Iterator[Module]:
-        package = real(package)
-        folder = self._tree._root.parent.joinpath(*package.split("."))
-        for path in sorted(folder.glob("*.py")):
-            if (module := self._tree.module(f"{package}.{path.stem}")) is not None and path.stem != "__init__":
-                yield module
-
-    def _enter(self, units: Iterable[Unit]) -> None:
-        for unit in units:
-            if not any(unit in layer._units for layer in self._layers):
-                self._units.add(unit)
-                self._waiting.append(unit)
-
-    def use(self, unit: Unit) -> None:
-        """Add what a unit refers to, and the names that it mentions."""
-        self._mentions |= unit.mentions.difference(*(layer._mentions for layer in self._layers))
-        for symbol in unit.uses:
-            self.reach(symbol)
-
-    def join(self, other: "Closure") -> None:
-        """Add another closure with the same base."""
-        self._units |= other._units
-        self._symbols |= other._symbols
-        self._mentions |= other._mentions
-        self._classes |= other._classes
-
-    def settle(self) -> None:
-        """Add what the units use, and the methods of the classes that any of them mentions, until nothing is new."""
-        while True:
-            while self._waiting:
-                self.use(self._waiting.pop())
-            for of_classes, of_mentions in product(self._layers, repeat=2):
-                if self in (of_classes, of_mentions):  # else the base has them
-                    for klass in list(of_classes._classes.values()):
-                        for name in klass.methods.keys() & of_mentions._mentions:
-                            self._enter(klass.methods[name])
-            if not self._waiting:
-                return

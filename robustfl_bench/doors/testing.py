@@ -17,13 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
 from robustfl_bench.base.global_draws import GlobalGenerators
 from robustfl_bench.base.opened import varying_within
+from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
-from robustfl_bench.parts.aggregators.secure_sum import SecureSum, sum_form
+from robustfl_bench.parts.aggregators.secure_sum import SecureSum
+from robustfl_bench.parts.aggregators.weighted import Weighted
 from robustfl_bench.parts.attacks.base import Attack, AttackView, Crafted, Shard
 from robustfl_bench.parts.datasets import load
 from robustfl_bench.parts.datasets.base import Dataset, Scaling
@@ -36,6 +39,7 @@ from robustfl_bench.train.contract import (
     alike,
     crafted_fault,
     dealt,
+    nodes_fault,
     protocol_fault,
     state_fault,
     vectors_fault,
@@ -144,9 +148,9 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
 
     ``rule`` must be configured for ``num_byzantine`` attackers. It is tested with ``clients`` clients, and with 2f + 3
     unless it raises ConfigError for that number. Every rule returns a finite float32 vector (d,), does not change the
-    updates and gives the same result for the same input. It answers questions of attackers by ``aggregate_many`` as one
-    by one. If it has a ``from_sum``, this gives the same aggregate. Promises hold in the first round and after others:
-    they are also checked with a last aggregate.
+    updates and gives the same result for the same input. What its kind's table calls a form of ``aggregate`` gives the
+    same: answers to questions of attackers, the aggregate from a sum, at all nodes that gossip, and with clients of
+    equal weight. Promises hold in the first round and after others: they are also checked with a last aggregate.
     """
     name, exempt = _name(rule), rule.exempt
     unknown = sorted(set(exempt) - set(PROMISES))
@@ -183,7 +187,9 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
     _require_aggregate(name, first, same, f"n={n}")
     _require(torch.equal(first.vector, again.vector), name, "deterministic", f"the same input gives two results, n={n}")
     _check_mixed(name, rule, matrix, classes)
-    _check_sum(name, rule, matrix, classes)
+    for form, check in FORMS.items():
+        if overrides(rule, form):
+            check(name, rule, matrix, classes)
     second = replace(example_server(classes, clients=n), round=1, previous=first.vector, memory=first.memory or {})
     _require_aggregate(name, rule(Updates(matrix), second), same, f"round 2, n={n}")
     for last, when in ((None, f"n={n}"), (matrix[f], f"n={n}, after a round whose aggregate was an honest update")):
@@ -269,8 +275,8 @@ def _check_questions(name: str, rule: Aggregator, n: int, f: int) -> None:
 
 
 def _check_sum(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
-    """Check that a rule with a ``from_sum`` gives the aggregate from the sum of messages, each of one client alone."""
-    if sum_form(rule) is None:
+    """Check that a rule gives the aggregate from the sum of messages, each of one client alone, if it can at all."""
+    if rule.from_sum() is None:
         return
     n = len(matrix)
     updates = Updates(matrix, torch.arange(1.0, n + 1, dtype=torch.float64))
@@ -278,6 +284,41 @@ def _check_sum(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> 
     _require_aggregate(name, found, updates, f"from_sum, n={n}")
     difference, size = (vector.double().norm() for vector in (found.vector - wanted.vector, wanted.vector))
     _require(bool(difference <= 1e-5 * size), name, "sum", f"from_sum and aggregate differ, n={n}")
+
+
+def _check_weighted(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+    """Check that clients of equal sample counts give the aggregate in which they do not count by these."""
+    updates = Updates(matrix, torch.full((len(matrix),), 7.0, dtype=torch.float64))
+    found, wanted = (each(updates, example_server(classes, clients=updates.n)) for each in (Weighted(rule), rule))
+    _require_aggregate(name, found, updates, f"aggregate_weighted, n={updates.n}")
+    difference, size = (vector.double().norm() for vector in (found.vector - wanted.vector, wanted.vector))
+    _require(bool(difference <= 1e-5 * size), name, "weights", f"equal counts change the aggregate, n={updates.n}")
+
+
+def _check_nodes(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+    """Check that a rule gives the same at all nodes that gossip at once as at each node, each a neighbour of the next
+    two."""
+    nodes = torch.arange(h := len(matrix))
+    receiver, source = nodes.repeat_interleave(2), torch.stack([nodes + 1, nodes + 2], dim=1).flatten() % h
+    weights = torch.full((2 * h,), 0.25, dtype=torch.float64)
+    round_of_all = Neighbourhoods(matrix, matrix, receiver, source, weights, 2 * weights[:h])
+    found = rule.aggregate_nodes(round_of_all)
+    fault = nodes_fault(found, matrix)
+    _require(not fault, name, "nodes", f"{fault}: {h} nodes")
+    for node, row in enumerate(() if found is None else found):
+        updates = round_of_all.at(node)
+        wanted = rule(updates, example_server(classes, clients=updates.n)).vector
+        close = bool((row.double() - wanted.double()).norm() <= 1e-5 * updates.norms.max())
+        _require(close, name, "nodes", f"aggregate_nodes and aggregate differ, node {node} of {h}")
+
+
+FORMS: Mapping[str, Callable[[str, Aggregator, Tensor, Tensor], None]] = {
+    "from_sum": _check_sum,
+    "ring": _check_sum,
+    "aggregate_weighted": _check_weighted,
+    "aggregate_nodes": _check_nodes,
+}
+"""The checks of forms of ``aggregate``, beside ``aggregate_many``, which every rule has."""
 
 
 def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:

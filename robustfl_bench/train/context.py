@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base import seeding
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.network.samples import Population
@@ -142,8 +143,7 @@ class Context(RoundContext):
     def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor | None:
         parts = self.federation.parts
         rule = parts.aggregator
-        owner = next(cls for cls in type(rule).__mro__ if {"aggregate", "aggregate_nodes"} & vars(cls).keys())
-        if parts.pre_aggregation is not None or "aggregate_nodes" not in vars(owner):  # that of another rule
+        if parts.pre_aggregation is not None or not overrides(rule, "aggregate_nodes"):
             return None
         return self.federation.contract.call(
             "aggregate_nodes of aggregator",

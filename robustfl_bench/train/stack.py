@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.numerics.network import stacked
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch, Samples
 from robustfl_bench.parts.local_updates.base import LocalUpdate
 from robustfl_bench.parts.local_updates.fedsgd import FedSgd
-from robustfl_bench.parts.protocols.base import Protocol
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.parts import Parts
@@ -83,7 +83,7 @@ def can_be_stacked(parts: Parts) -> bool:
     """Whether a round begins with the gradients of the honest clients at the only model, a dense classifier."""
     if parts.clustering is not None or not _sends_a_gradient(parts.local_update) or parts.dataset.content != "numbers":
         return False
-    if type(parts.course).step is not Protocol.step or parts.course.clients_compute_alone:
+    if overrides(parts.course, "step") or parts.course.clients_compute_alone:
         return False
     with torch.device("meta"):
         return stacked.fits(parts.model(parts.dataset.input_shape, parts.dataset.num_classes))

@@ -46,10 +46,11 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.parts.local_updates.fedsgd import FedSgd
 from robustfl_bench.parts.local_updates.local_sgd import LocalSgd
 from robustfl_bench.runner.config import compose, options, targets
-from robustfl_bench.runner.experiment.machine import choose_device, set_precision
+from robustfl_bench.runner.experiment.machine import choose_device
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop
 from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.precision import set_precision
 from robustfl_bench.train.rounds import initial_state
 from robustfl_bench.train.stack import Stack, Stackable
 

@@ -21,7 +21,6 @@ from robustfl_bench.numerics.inner_products import cross_products, distance_boun
 from robustfl_bench.numerics.sorting import NETWORK, sorted_rows
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.base import Aggregator
-from robustfl_bench.parts.aggregators.secure_sum import sum_form
 from robustfl_bench.parts.attacks.base import Attack, AttackView, ChoiceView
 from robustfl_bench.parts.models.base import Model
 from robustfl_bench.parts.partitions.base import Partition
@@ -146,7 +145,7 @@ def _of_rule(rule: Aggregator) -> Facts:
         aggregate = rule(updates, view)
     does = ["draws at random"] if server.rng.bit_generator.state != state else []
     does += ["remembers"] if aggregate.memory else []
-    does += ["a sum is enough"] if sum_form(rule) is not None else []
+    does += ["a sum is enough"] if rule.from_sum() is not None else []
     if _changed(rule, aggregate.vector, counts=torch.arange(1.0, CLIENTS + 1, dtype=torch.float64)):
         seen["sample counts"] += 1
     if _changed(rule, aggregate.vector, previous=torch.linspace(1, 2, COORDINATES)):

@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
-from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.abilities import Ability, Part, Table
 from robustfl_bench.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -129,6 +129,17 @@ class Aggregator(Part):
         array([1., 0.])
     """
 
+    abilities: ClassVar[Table] = {
+        "exempt": Ability(counts="never"),
+        "square_matrices": Ability(counts="never"),
+        "ring": Ability(counts="always", wrapper="own", form_of="aggregate"),  # which a real ring asks for
+        "aggregate": Ability(wrapper="combine"),
+        "aggregate_weighted": Ability(wrapper="own", form_of="aggregate"),
+        "from_sum": Ability(wrapper="own", form_of="aggregate"),
+        "aggregate_many": Ability(wrapper="own", form_of="aggregate"),
+        "aggregate_nodes": Ability(wrapper="own", form_of="aggregate"),
+    }
+
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
     square_matrices: ClassVar[int] = 0
 
@@ -139,11 +150,6 @@ class Aggregator(Part):
             """How clients on a ring compute the rule."""
     else:
         ring = None
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "aggregate" in vars(cls) and "aggregate_many" not in vars(cls):  # that of a base class is of another rule
-            cls.aggregate_many = Aggregator.aggregate_many  # type: ignore[method-assign]
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few for the rule; called before any data are loaded."""

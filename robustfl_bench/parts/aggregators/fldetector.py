@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import Array
@@ -27,6 +28,7 @@ OF_RULE = "rule_"  # before the names in the memory of the rule for the clients 
 REFERENCES = 10  # uniform samples to which the Gap statistic compares the scores, as in the authors' code
 
 
+@passes_on("rule")
 @dataclass(frozen=True)
 class FlDetector(Aggregator):
     """``rule`` applied to the clients that are left, once those with inconsistent updates are detected and removed.
@@ -53,11 +55,6 @@ class FlDetector(Aggregator):
     """the rule for the clients that are left"""
     window: Annotated[int, at_least(1)] = 10
     """N: rounds that the estimate of the Hessian and the scores look back"""
-
-    @property
-    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The promises that ``rule`` does not make."""
-        return self.rule.exempt
 
     @property
     def whole_matrices(self) -> int:  # type: ignore[override]

@@ -3,7 +3,6 @@
 "Byzantine-robust learning on heterogeneous data via gradient splitting", https://arxiv.org/abs/2302.06079.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.selection import mean_of_lowest, num_kept
@@ -18,6 +18,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone, ServerView
 
 
+@passes_on("rule")
 @dataclass(frozen=True)
 class Gas(Aggregator):
     """Mean of the n - f updates of least score: the sum, over groups of coordinates, of the distances from ``rule``.
@@ -40,16 +41,6 @@ class Gas(Aggregator):
     """f: the n - f updates of least score are averaged"""
     groups: Annotated[int, at_least(1)] = 10
     """p: number of groups of coordinates; at most one per coordinate"""
-
-    @property
-    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The promises that the rule does not make."""
-        return self.rule.exempt
-
-    @property
-    def square_matrices(self) -> int:  # type: ignore[override]
-        """The (n, n) matrices that the rule holds at once."""
-        return self.rule.square_matrices
 
     def check(self, n: int) -> None:
         """Raise ConfigError if f leaves no client, or if n clients are too few for the rule."""

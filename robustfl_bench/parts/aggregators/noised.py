@@ -6,11 +6,13 @@ from typing import Annotated
 
 import torch
 
+from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 
 
+@passes_on("rule")
 @dataclass(frozen=True)
 class Noised(Aggregator):
     """The aggregate of ``rule`` plus Gaussian noise of standard deviation ``noise`` in every coordinate.
@@ -32,14 +34,6 @@ class Noised(Aggregator):
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
         """The promises that the rule does not make, and those that noise breaks."""
         return {**self.rule.exempt, "unanimous": "it adds noise", "scale": "the noise is a length"}
-
-    def check(self, n: int) -> None:
-        """Raise ConfigError if n clients are too few for the rule."""
-        self.rule.check(n)
-
-    def check_mixed(self, n: int) -> None:
-        """Raise ConfigError if the rule cannot work on n updates made by a pre-aggregation."""
-        self.rule.check_mixed(n)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         aggregate = self.rule(updates, server)

@@ -3,16 +3,17 @@
 "Practical Secure Aggregation for Privacy-Preserving Machine Learning", https://doi.org/10.1145/3133956.3133982.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
+from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.parts.aggregators.base import Aggregator, ServerView, SumForm
+from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 
 
+@passes_on("rule")
 @dataclass(frozen=True)
 class SecureSum(Aggregator):
     """``rule`` computed by a server that learns the sum of the clients' messages and their number, and no message.
@@ -31,21 +32,12 @@ class SecureSum(Aggregator):
     """the rule to compute"""
 
     def __post_init__(self) -> None:
-        if sum_form(self.rule) is None:
+        if self.rule.from_sum() is None:
             name = type(self.rule).__name__
             raise ConfigError(
                 f"{name} with these options has no form that needs only a sum over the clients; set "
                 "secure_aggregation=false, or take a rule of which --list aggregator says that a sum is enough"
             )
-
-    @property
-    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The promises that the rule does not make."""
-        return self.rule.exempt
-
-    def check(self, n: int) -> None:
-        """Raise ConfigError if n clients are too few for the rule."""
-        self.rule.check(n)
 
     def check_mixed(self, n: int) -> None:
         """Raise ConfigError: a pre-aggregation needs single updates."""
@@ -53,7 +45,7 @@ class SecureSum(Aggregator):
                           "secure_aggregation=false")  # fmt: skip
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        form = sum_form(self.rule)
+        form = self.rule.from_sum()
         assert form is not None, "checked when the rule is built"
         alone = zip(updates.columns.split(1), updates.counts.split(1), strict=True)
         first, *others = (Updates(row, count, place=updates.place) for row, count in alone)
@@ -61,14 +53,3 @@ class SecureSum(Aggregator):
         for update in others:
             total += form.sent(update)
         return Aggregate(form.agreed(total, updates.n).to(updates.columns))
-
-
-def sum_form(rule: Aggregator) -> SumForm | None:
-    """The form of a rule for a server that learns only a sum; None if it has none, or if a subclass overrides
-    ``aggregate`` and so is another rule."""
-    owners = {
-        name: next(each for each in type(rule).__mro__ if name in vars(each))
-        for name in ("aggregate", "from_sum", "ring")
-    }
-    form = owners["ring"] if owners["from_sum"] is Aggregator else owners["from_sum"]
-    return rule.from_sum() if issubclass(form, owners["aggregate"]) else None

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.fields import between
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 
 
+@passes_on("rule")
 @dataclass(frozen=True)
 class ServerMix(Aggregator):
     """``(1 - server_weight) * rule + server_weight * mean of the server's updates per class``. A weight of 0 gives the
@@ -26,14 +28,6 @@ class ServerMix(Aggregator):
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
         """The promises that the mixed rule does not make, and the one that the server's part breaks."""
         return {**self.rule.exempt, "unanimous": "part of it is the server's update"}
-
-    def check(self, n: int) -> None:
-        """Raise ConfigError if n clients are too few for the mixed rule."""
-        self.rule.check(n)
-
-    def check_mixed(self, n: int) -> None:
-        """Raise ConfigError if the mixed rule cannot work on n updates made by a pre-aggregation."""
-        self.rule.check_mixed(n)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         aggregate, share = self.rule(updates, server), 1 - self.server_weight

@@ -1,10 +1,10 @@
 """Clients that count by their samples in a rule (the truncation of sizes: Portnoy et al., arXiv 2004.04986)."""
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Annotated
 
+from robustfl_bench.base.abilities import overrides, passes_on
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Flag, at_least, between
 from robustfl_bench.numerics.sample_weights import capped
@@ -12,6 +12,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 
 
+@passes_on("rule")
 @dataclass(frozen=True)
 class Weighted(Aggregator):
     """``rule`` in its weighted form: each client counts by the number of samples that it reports.
@@ -31,18 +32,9 @@ class Weighted(Aggregator):
     """the most of all samples that f clients may have"""
 
     def __post_init__(self) -> None:
-        if not has_weighted_form(self.rule):
+        if not overrides(self.rule, "aggregate_weighted"):
             name = type(self.rule).__name__
             raise ConfigError(f"{name} has no form in which clients count by their samples; set weighting=none")
-
-    @property
-    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The promises that the rule does not make."""
-        return self.rule.exempt
-
-    def check(self, n: int) -> None:
-        """Raise ConfigError if n clients are too few for the rule."""
-        self.rule.check(n)
 
     def check_mixed(self, n: int) -> None:
         """Raise ConfigError: what a pre-aggregation mixes has no size."""
@@ -55,10 +47,3 @@ class Weighted(Aggregator):
             counted.counts = capped(updates.counts, min(self.num_byzantine, updates.n), self.share)
             updates = counted
         return self.rule.aggregate_weighted(updates, server)
-
-
-def has_weighted_form(rule: Aggregator) -> bool:
-    """Whether a rule defines its weighted form, no further away than its ``aggregate``."""
-    owners = [next(each for each in type(rule).__mro__ if name in vars(each))
-              for name in ("aggregate_weighted", "aggregate")]  # fmt: skip
-    return owners[0] is not Aggregator and issubclass(*owners)

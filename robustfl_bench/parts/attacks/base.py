@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.abilities import Ability, Part, Table, overrides
 from robustfl_bench.parts.datasets.base import Scaling
 
 if TYPE_CHECKING:
@@ -257,6 +257,13 @@ class Attack(Part):
         True
     """
 
+    abilities: ClassVar[Table] = {
+        "exempt": Ability(counts="never"),
+        "square_matrices": Ability(counts="never"),
+        "poisons": Ability(wrapper="own"),
+        "plan": Ability(wrapper="combine"),
+    }
+
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
     reports: ClassVar[tuple[str, ...]] = ()
     square_matrices: ClassVar[int] = 0
@@ -284,12 +291,12 @@ class Attack(Part):
     @property
     def poisons(self) -> bool:
         """Whether the attack overrides ``poison``, so that the Byzantine clients need data."""
-        return type(self).poison is not Attack.poison
+        return overrides(self, "poison")
 
     @property
     def plans(self) -> bool:
         """Whether the attack overrides ``plan``."""
-        return type(self).plan is not Attack.plan
+        return overrides(self, "plan")
 
     def plan(self, view: PlanView) -> object:
         """Choose the attack of the next round, which may be another one: returns ``view.carry_out(attack)``.

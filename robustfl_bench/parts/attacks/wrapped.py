@@ -6,82 +6,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from robustfl_bench.parts.attacks.base import Attack, AttackView, ChoiceView, Crafted, GossipView, Harm, PlanView, Shard
+from robustfl_bench.base.abilities import passes_on
+from robustfl_bench.parts.attacks.base import Attack, Harm, PlanView
 
 
+@passes_on("attack")
 @dataclass(frozen=True)
 class Wrapped(Attack):
-    """An attack that calls another one, ``attack``, in every step. A subclass overrides the steps that it changes."""
+    """An attack that passes on to another one, ``attack``, all that a subclass does not override."""
 
     attack: Attack
     """the attack that this one changes"""
 
-    @property
-    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The promises that ``attack`` does not make."""
-        return self.attack.exempt
-
-    @property
-    def reports(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names of the numbers that ``attack`` notes in each round."""
-        return self.attack.reports
-
-    @property
-    def present(self) -> bool:
-        return self.attack.present
-
-    @property
-    def crafts(self) -> bool:
-        return self.attack.crafts
-
-    @property
-    def needs_honest(self) -> bool:
-        return self.attack.needs_honest
-
-    @property
-    def by_columns(self) -> bool:
-        return self.attack.by_columns
-
-    @property
-    def poisons(self) -> bool:
-        return self.attack.poisons
-
-    @property
-    def plans(self) -> bool:
-        return self.attack.plans
-
-    @property
-    def square_matrices(self) -> int:  # type: ignore[override]
-        """The (n, n) matrices that ``attack`` holds."""
-        return self.attack.square_matrices
-
     def plan(self, view: PlanView) -> object:
         """The plan of ``attack``, whose attacks are changed as it is."""
         return self.attack.plan(_Changed(view, self))
-
-    def active(self, round: int) -> bool:
-        return self.attack.active(round)
-
-    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
-        return self.attack.poison(shard)
-
-    def goal(self, shard: Shard) -> tuple[Tensor, Tensor] | None:
-        return self.attack.goal(shard)
-
-    def choose(self, view: ChoiceView) -> Tensor:
-        return self.attack.choose(view)
-
-    def claim(self, counts: Tensor) -> Tensor:
-        return self.attack.claim(counts)
-
-    def report(self, losses: Tensor, honest: Tensor) -> Tensor:
-        return self.attack.report(losses, honest)
-
-    def craft(self, view: AttackView) -> Tensor | Crafted:
-        return self.attack.craft(view)
-
-    def craft_messages(self, view: GossipView) -> Tensor | Crafted | None:
-        return self.attack.craft_messages(view)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.abilities import Ability, Part, Table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,6 +25,11 @@ class LocalUpdate(Part):
     with several repeats reads from ``samples.repeats`` how many each client makes; ``samples.epochs`` counts its passes
     itself. ``remembered`` is the number of vectors (d,) that are stored for each client.
     """
+
+    abilities: ClassVar[Table] = {
+        "privacy": Ability(counts="never"),
+        "remembered": Ability(wrapper="combine"),
+    }
 
     if TYPE_CHECKING:
 

@@ -8,15 +8,16 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base import seeding
+from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.numerics.network.client_rows import ClientRows
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Samples
-from robustfl_bench.numerics.privacy import GaussianNoise
 from robustfl_bench.parts.local_updates.base import LocalUpdate
 
 
+@passes_on("inner")
 @dataclass(frozen=True)
 class Compressed(LocalUpdate):
     """A client sends only a compressed difference between its new upload and the server's copy of its uploads.
@@ -43,19 +44,9 @@ class Compressed(LocalUpdate):
             raise ConfigError(f"inner must send updates, and {type(self.inner).__name__} sends models")
 
     @property
-    def repeats(self) -> int:
-        """The repeats of ``inner``."""
-        return self.inner.repeats
-
-    @property
     def remembered(self) -> int:
         """One vector for each client, and the vectors of ``inner``."""
         return 1 + self.inner.remembered
-
-    @property
-    def privacy(self) -> GaussianNoise | None:
-        """The noise of ``inner``: what is computed from private gradients is as private."""
-        return self.inner.privacy
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with the uploads as the server reconstructs them; returns the
@@ -71,10 +62,6 @@ class Compressed(LocalUpdate):
             row += copy
             copy.lerp_(row, beta)  # h + beta Q, as row is h + Q
         return losses
-
-    def step_size(self, lr: float) -> float:
-        """The factor of the aggregate in the server's step."""
-        return self.inner.step_size(lr)
 
     def _kept(self, row: Tensor, samples: Samples, i: int) -> Tensor:
         """The factors (d,) of the coordinates."""

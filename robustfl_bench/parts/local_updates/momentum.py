@@ -5,15 +5,16 @@ from typing import Annotated
 
 from torch import Tensor
 
+from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import between
 from robustfl_bench.numerics.network.client_rows import ClientRows
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Samples
-from robustfl_bench.numerics.privacy import GaussianNoise
 from robustfl_bench.parts.local_updates.base import LocalUpdate
 
 
+@passes_on("inner")
 @dataclass(frozen=True)
 class Momentum(LocalUpdate):
     """A client sends m <- beta m + (1 - beta) g, where ``inner`` computes g; the first time, it sends g itself.
@@ -40,19 +41,9 @@ class Momentum(LocalUpdate):
             raise ConfigError("local_update=momentum goes around another local update; raise beta for more momentum")
 
     @property
-    def sends_models(self) -> bool:
-        """Whether attackers see and send models: as ``inner``."""
-        return self.inner.sends_models
-
-    @property
     def remembered(self) -> int:
         """One vector for each client, and the vectors of ``inner``."""
         return 1 + self.inner.remembered
-
-    @property
-    def privacy(self) -> GaussianNoise | None:
-        """The noise of ``inner``: what is computed from private gradients is as private."""
-        return self.inner.privacy
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with the momenta of the chosen clients; returns the losses of ``inner``."""
@@ -67,7 +58,3 @@ class Momentum(LocalUpdate):
         if new:
             momenta.add([clients[i] for i in new], out[new])
         return losses
-
-    def step_size(self, lr: float) -> float:
-        """The factor of the aggregate in the server's step."""
-        return self.inner.step_size(lr)

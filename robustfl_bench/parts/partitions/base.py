@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.abilities import Ability, Part, Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,8 @@ class Partition(Part):
         >>> [samples.tolist() for samples in Sorted()(np.array([1, 0, 1, 0]), 2, np.random.default_rng(0))]
         [[1, 3], [0, 2]]
     """
+
+    abilities: ClassVar[Table] = {"exempt": Ability(counts="never")}
 
     by_owner: bool = False
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
-from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.abilities import Ability, Part, Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,8 @@ class PreAggregation(Part):
                [ 2.  ],
                [35.67]])
     """
+
+    abilities: ClassVar[Table] = {"square_matrices": Ability(counts="never")}
 
     square_matrices: ClassVar[int] = 0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.abilities import Ability, Part, Table, overrides
 
 if TYPE_CHECKING:
     import numpy as np
@@ -163,6 +163,11 @@ class Protocol(Part):
     make, with the reason.
     """
 
+    abilities: ClassVar[Table] = {
+        "exempt": Ability(counts="never"),
+        "total_bits": Ability(counts="always"),  # which the columns of metrics.csv ask for
+    }
+
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
     reports: ClassVar[tuple[str, ...]] = ()
     clients_compute_alone: bool = False
@@ -189,7 +194,7 @@ class Protocol(Part):
     @property
     def aggregates(self) -> bool:
         """Whether the protocol overrides ``aggregate``, so that attackers cannot ask the rule alone."""
-        return type(self).aggregate is not Protocol.aggregate
+        return overrides(self, "aggregate")
 
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round; by default that of the rule, which sees all updates."""

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.console import counted
 from robustfl_bench.read.runs.records import DIGEST, MEASURED, SHORT, UNSEEDED, code_of_line, mapped, settings
+from robustfl_bench.runner.store import bridges
+from robustfl_bench.train.code_digest import closure_of, code_digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,7 @@ def other_code(runs: pd.DataFrame) -> str:
 
 
 def outdated(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Which runs were made with other code of this package than today's.
+    """Which runs were made with other code of this package than today's, and by none that a bridge leads to today's.
 
     Runs with parts from outside are left out: what these use of the package is known only where they can be read.
     """
@@ -52,9 +53,10 @@ def outdated(runs: pd.DataFrame) -> pd.Series[bool]:
     names = [name for name in settings(runs) if name == "precision" or ("." in name and _names(runs[name]))]
     parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
     digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
-    codes = zip(_words(runs["code"]), (digests[values] for values in parts), strict=True)
-    others = [then is not None and " " not in then and then != now for then, now in codes]
-    return pd.Series(others, index=runs.index, dtype=bool)
+    made = list(zip(_words(runs["code"]), parts, strict=True))
+    others = {(then, values) for then, values in set(made) if then is not None and " " not in then
+              and then != digests[values] and not bridges.lead(then, closure_of(values))}  # fmt: skip
+    return pd.Series([each in others for each in made], index=runs.index, dtype=bool)
 
 
 def _names(column: pd.Series[Any]) -> bool:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import compose, identity, stored
 from robustfl_bench.runner.store import folders
+from robustfl_bench.train.code_digest import code_digest
 
 _NUMBERS = ("final", "best", "last_10", "tuned")
 _ABSENT = "-"

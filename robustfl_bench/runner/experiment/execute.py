@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.console import note
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
 from robustfl_bench.parts import datasets
-from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers, memory, provenance, repeatable, samples, tracking
 from robustfl_bench.runner.experiment.answers import Answer
@@ -20,7 +20,6 @@ from robustfl_bench.runner.experiment.machine import (
     choose_threads,
     facts,
     is_leaving,
-    set_precision,
     threads,
     unused_gpu,
 )
@@ -33,6 +32,7 @@ from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.folders import RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
+from robustfl_bench.train.precision import set_precision
 from robustfl_bench.train.settings import DEFINING
 
 POLL = 1.0
@@ -325,7 +325,7 @@ def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> An
         federation = SharedClients(*own, shelf)
     else:
         federation = Stackable(*own)
-    if type(planned.parts.attack).claim is not Attack.claim:
+    if overrides(planned.parts.attack, "claim"):
         from robustfl_bench.train.claims import claimed
 
         federation.counts = claimed(federation)

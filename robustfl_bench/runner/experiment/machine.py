@@ -89,7 +89,7 @@ def is_leaving(error: BaseException) -> bool:
 def forkserver(*preload: str) -> ForkServerContext:
     """Worker processes that start with these modules imported, and the code of runs read, once for all workers."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([*preload, "robustfl_bench.base.code_read"])
+    found.set_forkserver_preload([*preload, "robustfl_bench.train.code_read"])
     return found
 
 
@@ -123,32 +123,6 @@ def release_gpu() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
-
-
-def set_precision(precision: str, device: "torch.device") -> str:
-    """Set the precision of float32 products, and on a GPU choose deterministic algorithms; returns the type that the
-    factors are rounded to: ``float32``, ``TF32`` or ``bfloat16``.
-
-    ``highest`` rules out TF32 and bfloat16 in matrix products and in cuDNN's convolutions. On a CPU, ``medium`` is
-    bfloat16 if the processor has matrix units for it (AMX). Without them PyTorch would round the factors of some
-    products and not of others; all are then computed in float32.
-    """
-    import torch
-
-    units = torch.cpu._is_amx_tile_supported()  # no public name tells this
-    on_cpu = "bfloat16" if precision == "medium" and units else "float32"
-    products = on_cpu if device.type == "cpu" else "float32" if precision == "highest" else "TF32"
-    torch.set_float32_matmul_precision("highest" if products == "float32" else precision)  # on every device
-    torch.backends.cudnn.allow_tf32 = precision != "highest"
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = False, True
-    if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS is not deterministic
-    if (
-        device.type == "cuda" or torch.are_deterministic_algorithms_enabled()
-    ):  # the call imports PyTorch's compiler: 1 s
-        torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs time
-    return products
 
 
 def facts(device: str | None) -> dict[str, Any]:

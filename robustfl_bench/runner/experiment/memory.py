@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.abilities import Part, overrides
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.parts.datasets import find_folder
 from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.datasets.files import bytes_read
-from robustfl_bench.parts.protocols.base import Protocol
 from robustfl_bench.runner.experiment import samples
 from robustfl_bench.runner.experiment.free_memory import Reservations, free_bytes
 from robustfl_bench.runner.experiment.machine import choose_device, release_gpu
@@ -329,7 +328,7 @@ def _taking_part(settings: Settings, parts: Parts) -> int:
     least = _least_honest(settings)
     if settings.clients_per_round >= settings.total_clients:
         return least
-    if parts.availability is not None or type(parts.course).step is not Protocol.step:  # other clients than are drawn
+    if parts.availability is not None or overrides(parts.course, "step"):  # other clients than are drawn
         return 0
     seen = np.zeros(settings.total_clients, dtype=bool)
     for round in range(settings.rounds):

@@ -5,15 +5,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.source_code import Origin
 from robustfl_bench.runner.config import identity
 from robustfl_bench.runner.experiment import machine, outside_code, samples
 from robustfl_bench.runner.experiment.plan import Asked, Plan
 from robustfl_bench.runner.experiment.summary import results
-from robustfl_bench.runner.store import folders, lines
+from robustfl_bench.runner.store import bridges, folders, lines
 from robustfl_bench.runner.store.lines import data_line
 from robustfl_bench.runner.store.writing import Damaged
+from robustfl_bench.train.code_digest import closure_of, code_digest
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.settings import Settings
 
@@ -27,10 +28,13 @@ def code(config: Mapping[str, Any]) -> dict[str, Any]:
 
     A process reads each file once: later edits do not change the code that it has imported.
     """
-    others = outside(config)
-    sources = {origin for names in others.values() for origin in outside_code.code(names)}
-    parts = {group: outside_code.digest(names) for group, names in others.items()}
-    return {"package": code_digest(config, sources), "parts": parts}
+    parts = {group: outside_code.digest(names) for group, names in outside(config).items()}
+    return {"package": code_digest(config, _sources(config)), "parts": parts}
+
+
+def _sources(config: Mapping[str, Any]) -> set[Origin]:
+    """The sources of the parts from outside."""
+    return {origin for names in outside(config).values() for origin in outside_code.code(names)}
 
 
 def read(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -131,7 +135,10 @@ def _other_code(asked: Asked, recorded: Mapping[str, Any], digits: int | None = 
                 return f"another {path}, which {group} reads"
     if not recorded.get("package"):
         return "code that is not recorded"
-    return "other code of robustfl_bench" if recorded["package"][:digits] != now["package"][:digits] else None
+    if (package := recorded["package"][:digits]) == now["package"][:digits]:
+        return None
+    computing = closure_of(asked.config, _sources(asked.config))
+    return None if bridges.lead(package, computing) else "other code of robustfl_bench"
 
 
 def remark(versions: Mapping[str, Any] | None, processor: str | None, device: str | None) -> str | None:

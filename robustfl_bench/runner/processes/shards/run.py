@@ -9,9 +9,9 @@ from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.parts.protocols.base import Protocol
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment.execute import Train, take_part
@@ -56,7 +56,7 @@ def check(planned: Plan) -> None:
         raise ConfigError(f"{how} trains on the CPU, got device={s.device}")
     if parts.clustering is not None:
         raise ConfigError(f"{how} trains one model, and a clustering has several: set clustering=none or processes=1")
-    if type(parts.course).step is not Protocol.step or parts.course.aggregates or parts.course.clients_compute_alone:
+    if overrides(parts.course, "step") or parts.course.aggregates or parts.course.clients_compute_alone:
         raise ConfigError(f"{how} needs rounds with a server: set protocol=synchronous or star, or processes=1")
     if s.num_byzantine and (parts.attack.plans or (parts.attack.crafts and not parts.attack.by_columns)):
         raise ConfigError(
