@@ -132,7 +132,7 @@ NEW_ABILITIES = """
 
 
 def test_a_new_ability_is_one_file_and_changes_only_runs_that_ask_for_it(copied: Path) -> None:
-    base, asking = copied / "attacks" / "base.py", copied / "attacks" / "scheduled.py"
+    base, asking = copied / "parts/attacks/base.py", copied / "parts/attacks/scheduled.py"
     assert changed(base, END_OF_TABLE, NEW_ABILITIES) == set()
     assert changed(asking, r"        return \(round", "        self.whisper(None)\n        return (round") == {
         "wrapped"
@@ -144,7 +144,7 @@ def test_a_new_ability_is_one_file_and_changes_only_runs_that_ask_for_it(copied:
 
 def test_what_a_wrapper_passes_on_counts_and_what_only_explains_does_not(copied: Path) -> None:
     attack, rule, abilities = (
-        copied / name for name in ("attacks/base.py", "aggregators/krum.py", "base/abilities.py")
+        copied / name for name in ("parts/attacks/base.py", "parts/aggregators/krum.py", "base/abilities.py")
     )
     assert changed(attack, '"poisons": Ability', '"goal": Ability(wrapper="own"),\n        "poisons": Ability') == set(
         RUNS
@@ -169,7 +169,7 @@ def test_names_of_locals_and_annotations_do_not_count_and_all_else_does() -> Non
 
 def test_a_constant_a_helper_and_a_base_class_in_another_file_count(copied: Path) -> None:
     assert changed(
-        copied / "numerics" / "ranking.py", r"def nearest_sums\(([^\n]*)\n", r"\g<0>    dists = dists\n"
+        copied / "numerics" / "selection.py", r"def nearest_sums\(([^\n]*)\n", r"\g<0>    dists = dists\n"
     ) >= {"krum"}
     rule = copied / "parts" / "aggregators" / "moved.py"
     shutil.move(copied / "parts" / "aggregators" / "krum.py", rule)

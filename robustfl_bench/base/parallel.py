@@ -5,8 +5,6 @@ for the slowest at every step. Here both compute on one thread, and Python threa
 into tasks by its size alone and add up the results in a fixed order.
 """
 
-import ctypes
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -74,13 +72,3 @@ def _begin() -> None:
 def _libraries() -> ThreadpoolController:
     """The loaded libraries with threads, cached because finding them takes milliseconds."""
     return ThreadpoolController()
-
-
-# The heap of the C library, which this package lets keep what is freed (``_keep_freed_memory``).
-
-
-def give_back() -> None:
-    """Return free memory of the heap to the system: for after a large work that is not repeated, such as reading
-    data."""
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-        libc.malloc_trim(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.code_digest import package_digest
-from robustfl_bench.base.parallel import give_back
+from robustfl_bench.base.heap import give_back
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.datasets import files

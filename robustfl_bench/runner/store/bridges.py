@@ -35,6 +35,8 @@ WHOLE = "all methods"
 """Stands in place of a digest where a step is for runs that name the class ``unit`` themselves, so that all its methods
 count."""
 
+_seal = kept.sealer(COLUMNS[:-1])
+
 DIGITS = 16
 """Digits of a proof."""
 
@@ -106,7 +108,7 @@ def read(path: Path) -> Bridge:
         raise DataError(f"{path} is no bridge: its columns must be {', '.join(COLUMNS)}")
     sides: Mapping[str, Mapping[str, set[bytes]]] = defaultdict(lambda: {AFTER: set(), BEFORE: set()})
     for number, line in enumerate(lines[1:], start=2):
-        if len(line) != len(COLUMNS) or kept.seal_of(line[:-1]) != line[-1]:
+        if len(line) != len(COLUMNS) or _seal(line[:-1]) != line[-1]:
             raise DataError(f"{path}: line {number} is not what was written: it does not fit its seal")
         if line[4] != proof:
             raise DataError(f"{path}: its sample, {sample_of(path).name}, is not the one that proved it")
@@ -125,7 +127,7 @@ def rows(steps: Bridge, proof: str) -> Iterator[tuple[str, ...]]:
         for side, atoms in ((AFTER, step.after), (BEFORE, step.before)):
             for name, digest in sorted(map(parted, atoms)):
                 values = (str(number), side, name, digest, proof)
-                yield (*values, kept.seal_of(values))
+                yield (*values, _seal(values))
 
 
 def whole(name: str) -> bytes:

@@ -12,7 +12,7 @@ from robustfl_bench.read.runs import asking
 from robustfl_bench.read.runs.records import text, versions
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store.folders import FINISHED, MEASURED
-from robustfl_bench.runner.store.kept import SEAL, seal_of
+from robustfl_bench.runner.store.kept import SEAL, sealer
 from robustfl_bench.train.parts import FOLLOWING, GROUPS
 from scripts.generators.bridge.side import FILES, SWEEP
 from scripts.generators.bridge.steps import NoBridge
@@ -96,7 +96,7 @@ def lines(
             digests = [str(one[name])[:DIGITS] for name in (*FILES, "model")]
             ended = (run.run_id, str(one["status"]), *digests, _compared(run, one))
             values = (command, *ended, *revisions, str(one["processor"]))
-            yield (*values, seal_of(values))
+            yield (*values, seal(values))
 
 
 def _compared(run: Chosen, end: End) -> str:
