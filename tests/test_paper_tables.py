@@ -24,7 +24,7 @@ from robustfl_bench.read.tables import described as papers
 from robustfl_bench.read.tables.compare import compare
 from robustfl_bench.read.tables.described import PaperCell
 from robustfl_bench.read.tables.filling import Filling
-from robustfl_bench.read.tables.table import Against, Cell, Table
+from robustfl_bench.read.tables.table import AS_PRINTED, INSIDE, PARTS, Against, Cell, Table
 from robustfl_bench.runner.config import compose, identity
 from robustfl_bench.runner.store import folders, kept
 from tests.conftest import run_cli
@@ -165,15 +165,27 @@ def test_a_model_that_diverged_agrees_where_the_paper_prints_the_share_of_a_clas
     worst = {row: found.cells["", row, "worst"].inside for row in ("average", "krum")}
     assert worst == {"average": True, "krum": False}, "nothing is worse than a model that diverged in all seeds"
     assert (len(found.judged), found.lacking) == (6, {"missing": 86, "without all attacks": 13})
-    line = (
-        "3 of 6 compared cells are within the larger of 2 points and 2 published sd, or diverged where all seeds did "
-    )
-    assert agreement.report(found)[0].startswith(f"agreement: {line}and the paper prints what a model")
+    parts = "1 within 2 points, 2 diverged as printed"
+    assert agreement.report(found)[0].startswith(f"agreement: 3 of 6 cells are inside ({parts}); 6 of 105 cells")
     rows = list(csv.DictReader(io.StringIO(layout.render([found], "csv"))))
     assert [(row["inside"], row["difference"]) for row in rows if row["state"].startswith("diverged")] == [
         ("true", ""), ("false", ""), ("true", ""), ("false", ""), ("false", "")]  # fmt: skip
     text = layout.render([found], "text")
-    assert "in / OUT: within" in text and "a model that diverged is in where all seeds did and the paper" in text
+    assert "in / OUT: within" in text and "a model that diverged is in if it diverged as printed" in text
+
+
+def test_inside_is_said_with_its_parts_and_defined_once(tmp_path: Path) -> None:
+    make_run(tmp_path, "boba", "ipm", accuracy=0.93)  # published 91.6 (0.1)
+    make_run(tmp_path, "trmean", "ipm", accuracy=0.52)  # published 63.8 (10.0)
+    make_run(tmp_path, "average", "gauss", status="diverged", error="too large")  # published 9.8
+    make_run(tmp_path, "boba", "lie", accuracy=0.8)
+    found = made(tmp_path)
+    parts = [cell.inside_by for cell in found.judged.values()]
+    assert sorted(parts) == sorted([*PARTS, AS_PRINTED, ""]), "average's worst is its divergence"
+    assert agreement.inside(found.judged.values()) == "4 (1 + 1 + 2)"
+    assert "-11.8 in (sd)" in layout.render([found], "text")
+    glossary = (Path(__file__).parents[1] / "results" / "GLOSSARY.md").read_text(encoding="utf-8")
+    assert f"| inside | {INSIDE} |" in glossary
 
 
 @pytest.mark.parametrize(
@@ -194,7 +206,7 @@ def test_a_stand_in_that_diverged_is_shown_with_its_mark(tmp_path: Path) -> None
     cell = found.cells["", "average", "gauss"]
     assert cell.diverged and cell.stand_in and cell.inside and not found.judged
     text = layout.render([found], "text")
-    assert "diverged^a" in text and "a model that diverged is in where all seeds did and the paper" in text
+    assert "diverged^a" in text and "a model that diverged is in if it diverged as printed" in text
 
 
 def test_worst_is_the_least_of_both_sides_and_only_of_all_attacks(results: Path) -> None:
@@ -287,8 +299,7 @@ def test_agreement(results: Path) -> None:
         ("boba", "mimic"), ("boba", "worst"), ("selfrej", "ipm")]  # fmt: skip
     lines = agreement.report(found)
     assert lines[0] == (
-        "agreement: 7 of 9 compared cells are within the larger of 2 points and 2 published sd or, where both sides "
-        "have several seeds, Welch's 95% interval; 9 of 105 cells are "
+        "agreement: 7 of 9 cells are inside (7 within 2 points); 9 of 105 cells are "
         "compared (79 missing, 14 without all attacks, 1 failed, 1 infeasible, 1 unfinished)"
     )
     assert lines[1] == "seeds: 1 to 2 of the paper's 5; fewer than published in 8 of 8 cells"
@@ -703,7 +714,7 @@ def test_a_summary_file_is_not_overwritten_by_less(
     code, out, _ = run_cli(capsys, "export", "--summary", path, "--from", path, "--results-dir", later)
     assert (code, out) == (0, f"{path}: 16 runs\nof 16 runs, 16 with code that is not recorded\n")
     _, out, _ = run_cli(capsys, "table", TWO.name, "--from", path, "--results-dir", results)
-    assert "agreement: 7 of 10 compared" in out, "a run that is in both counts once"
+    assert "agreement: 7 of 10 cells are inside" in out, "a run that is in both counts once"
 
 
 @pytest.mark.parametrize(

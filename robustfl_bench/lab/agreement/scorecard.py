@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,15 +20,15 @@ from robustfl_bench.read.tables.claims import short
 from robustfl_bench.read.tables.described import papers, read
 from robustfl_bench.read.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason
 from robustfl_bench.read.tables.sheets import Printed, Sheet
-from robustfl_bench.read.tables.table import Cell, Table
+from robustfl_bench.read.tables.table import INSIDE, PARTS, Cell, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_DIVERGED = (
-    f"a model that diverged has no number: it is measured, inside where {agreement.CONSTANT}, and outside elsewhere"
+_INSIDE = (
+    f"inside: in all ({' + '.join(PARTS)}). {INSIDE[0].upper()}{INSIDE[1:]}. A model that diverged otherwise is outside"
 )
-_INSIDE = "inside: as near to the published number as below each table; seeds: measured, of those that the paper has"
+_SEEDS = "seeds: measured, of those that the paper has"
 _GATE = (
     f"a stand-in counts, and decides, only if Average without attack reaches {100 * LEARNED:g}% of what the paper "
     f"prints of it (where it prints nothing, {100 * LEARNED:g}% accuracy); others are {TOO_SMALL}, and in no sum"
@@ -42,7 +42,7 @@ _OVERVIEW = (
     "inside; outside: the measured cells that are not inside; explained: a check shows why; open: an experiment was "
     "made, and the cause is still open; unexplained: neither",
     _GATE,
-    _DIVERGED,
+    _INSIDE,
     "decided by stand-ins: claims that hold, or do not hold, of stand-ins of one kind; counted apart, they stay among "
     "those with too few seeds or not tested",
 )
@@ -68,13 +68,12 @@ def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[s
 def page(paper: MeasuredPaper) -> list[Sheet]:
     """The page of a paper: its tables, the verdicts on its claims and what would decide them, the cells outside with
     their reasons, and the measured columns. Tables without published numbers are shown in full."""
-    diverged = [_DIVERGED] if any(table.diverged for table in paper.compared) else []
     sheets = [
         Sheet(
             above=[f"{paper.title}: tables, measured and published", *_changed(paper)],
             heading=["table", "cells", "measured", "inside", "stand-ins", "inside", "seeds"],
             rows=[words(short(name), *_counts(table)) for name, table in paper.tables.items()],
-            footnotes=[_INSIDE, *diverged, _STAND_IN, _GATE, *kinds(paper), *_too_small(paper)],
+            footnotes=[_INSIDE, _SEEDS, _STAND_IN, _GATE, *kinds(paper), *_too_small(paper)],
         )
     ]
     if paper.verdicts:
@@ -124,16 +123,15 @@ def _counts_of_paper(paper: MeasuredPaper) -> dict[str, str]:
     verdicts = list(zip(paper.words, paper.verdicts, strict=True))
     of_verdict = Counter(word for word, _ in verdicts)
     judged = [cell for table in paper.compared for cell in table.judged.values()]
-    inside = sum(bool(cell.inside) for cell in judged)
     why = Counter(reason.state if reason else UNEXPLAINED for *_, reason in paper.outside)
     stand_ins = stood_in(paper)
     counts = {
         "cells": sum(len(table.cells) for table in paper.compared),
         "measured": len(judged),
-        "inside": inside,
+        "inside": agreement.inside(judged),
         "stand-ins": len(stand_ins),
         "stand-ins inside": _inside_of(stand_ins),
-        "outside": len(judged) - inside,
+        "outside": sum(cell.inside is False for cell in judged),
         "explained": why[EXPLAINED],
         "open": why[OPEN],
         UNEXPLAINED: why[UNEXPLAINED],
@@ -146,20 +144,21 @@ def _counts_of_paper(paper: MeasuredPaper) -> dict[str, str]:
     return {"paper": paper.name, **{name: str(count) for name, count in counts.items()}}
 
 
-def stood_in(paper: MeasuredPaper) -> list[bool | None]:
-    """The published numbers that were not measured with the paper's own settings and have a stand-in, each once:
-    whether it is inside, None if only the order of the methods is compared."""
+def stood_in(paper: MeasuredPaper) -> list[tuple[Cell, bool]]:
+    """The stand-ins of published numbers that were not measured with the paper's own settings, each once, and whether
+    only the order of the methods is compared."""
     measured = {_printed(cell) for table in paper.compared for cell in table.judged.values()}
-    others: dict[frozenset[tuple[str, str]], bool | None] = {}
+    others: dict[frozenset[tuple[str, str]], tuple[Cell, bool]] = {}
     for table in paper.tables.values():
         for cell in (table.judged if table.order_only else table.stood_in).values() if table.compared else ():
-            others.setdefault(_printed(cell), None if table.order_only else cell.inside)
-    return [inside for printed, inside in others.items() if printed not in measured]
+            others.setdefault(_printed(cell), (cell, table.order_only))
+    return [other for printed, other in others.items() if printed not in measured]
 
 
-def _inside_of(stand_ins: Sequence[bool | None]) -> str:
+def _inside_of(stand_ins: Sequence[tuple[Cell, bool]]) -> str:
     """How many stand-ins are inside; in words where only an order is compared."""
-    return "order only" if stand_ins and set(stand_ins) == {None} else str(sum(map(bool, stand_ins)))
+    compared = [cell for cell, order_only in stand_ins if not order_only]
+    return "order only" if stand_ins and not compared else agreement.inside(compared)
 
 
 def _printed(cell: Cell) -> frozenset[tuple[str, str]]:
@@ -173,16 +172,12 @@ def _counts(table: Table) -> list[str]:
         counts = [cell.seeds for cell in table.cells.values() if cell.seeds]
         seeds = agreement.span(counts) if counts else "-"
         return [str(len(table.cells)), str(len(counts)), "not printed", "-", "-", seeds]
-    inside = "order only" if table.order_only else _inside(judged.values())
+    inside = "order only" if table.order_only else agreement.inside(judged.values())
     counts = [len(cell.numbers) for cell in judged.values() if not cell.worst]
     theirs = max((cell.against.seeds for cell in judged.values() if cell.against), default=0)
     seeds = agreement.span(counts) + f" of {theirs}" * bool(theirs) if counts else "-"
-    stands = [str(len(others)), _inside(others.values())] if others else ["-", "-"]
+    stands = [str(len(others)), agreement.inside(others.values())] if others else ["-", "-"]
     return [str(len(table.cells)), str(len(judged)), inside if judged else "-", *stands, seeds]
-
-
-def _inside(cells: Iterable[Cell]) -> str:
-    return str(sum(bool(cell.inside) for cell in cells))
 
 
 def _columns(paper: MeasuredPaper) -> Iterator[list[Printed]]:
@@ -196,7 +191,7 @@ def _columns(paper: MeasuredPaper) -> Iterator[list[Printed]]:
                 for label in (column.label for column in table.columns):
                     judged = [cell for (other, _, column), cell in cells.items() if (other, column) == (block, label)]
                     if judged:
-                        inside = "order only" if table.order_only else _inside(judged)
+                        inside = "order only" if table.order_only else agreement.inside(judged)
                         place = " / ".join(filter(None, (block, label)))
                         coefficient = rho.get((block, label, kind), "-")
                         yield words(f"{short(name)}{mark}", place, str(len(judged)), inside, coefficient)

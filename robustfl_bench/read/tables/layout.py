@@ -12,12 +12,12 @@ from robustfl_bench.read.runs.statistics import paired
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import agreement, sheets
 from robustfl_bench.read.tables.sheets import Printed, Sheet
-from robustfl_bench.read.tables.table import FEW, WORST, Cell, Column, Table
+from robustfl_bench.read.tables.table import AS_PRINTED, FEW, SPREAD_ONLY, WORST, Cell, Column, Table
 
 FORMATS = tuple(sheets.FORMATS)
 _INCOMPLETE = f"* not complete: fewer seeds than elsewhere, or for {WORST} an attack without a full result"
 _WITHOUT_ATTACKS = "* some attacks are not measured: not compared"
-_COMPARED = ("published", "published_mean", "difference", "tolerance", "inside")
+_COMPARED = ("published", "published_mean", "difference", "tolerance", "inside", "inside_by")
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,8 @@ def _difference(table: Table, cell: Cell, digits: int) -> str:
     if cell.inside is None:
         return ""
     difference = "" if cell.difference is None else f"{agreement.signed(cell.difference, digits)} "
-    return f"{difference}{'in' if cell.inside else 'OUT'}{table.mark(cell.stand_in) if cell.stand_in else ''}"
+    near = {"": "OUT", SPREAD_ONLY: "in (sd)"}.get(cell.inside_by, "in")
+    return f"{difference}{near}{table.mark(cell.stand_in) if cell.stand_in else ''}"
 
 
 def _star(table: Table) -> str:
@@ -230,7 +231,9 @@ def footnotes(table: Table, differences: bool = True) -> list[str]:
     if not differences:
         return notes
     near = f"in / OUT: within {agreement.tolerance(table)} of the published number, or not"
-    return [*notes, f"{near}; a model that diverged is in where {agreement.CONSTANT}" if table.diverged else near]
+    if any(cell.inside_by == SPREAD_ONLY for cell in table.cells.values()):
+        near += f"; in (sd): {SPREAD_ONLY}"
+    return [*notes, f"{near}; a model that diverged is in if it {AS_PRINTED}" if table.diverged else near]
 
 
 def _csv(tables: Sequence[Table]) -> str:
@@ -280,4 +283,5 @@ def _compared(cell: Cell) -> dict[str, object]:
         "difference": "" if cell.difference is None else cell.difference,
         "tolerance": cell.tolerance,
         "inside": "" if cell.inside is None else str(cell.inside).lower(),
+        "inside_by": cell.inside_by,
     }

@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 
 WORST = "worst"
 POINTS, SPREADS = 2, 2
-"""A number is inside when it differs by no more than this many points, or than this many published sd. Where both sides
-have a spread, Welch's interval takes the place of the sd."""
+WITHIN, SPREAD_ONLY, AS_PRINTED = f"within {POINTS} points", "within the printed spread only", "diverged as printed"
+PARTS = (WITHIN, SPREAD_ONLY, AS_PRINTED)
+INSIDE = (
+    f"{WITHIN} of the printed number; {SPREAD_ONLY}, that is {SPREADS} printed standard deviations or, if both sides "
+    f"have several seeds, Welch's 95% interval; or {AS_PRINTED}: all seeds did, and the paper prints what a model has "
+    "that answers one class for every sample"
+)
+"""When a cell is inside, in words; its parts are those of ``Cell.inside_by``."""
 FEW = 5
 """With fewer seeds intervals are wide."""
 
@@ -129,12 +135,18 @@ class Cell:
             return None
         if self.diverged:
             return self.against.constant and self.state == DIVERGED
-        return None if self.difference is None else self._near(self.mean)
+        if self.difference is None or self.tolerance is None:
+            return None
+        return abs(self.difference) <= self.tolerance + _SLACK
 
-    def _near(self, number: float) -> bool:
-        """Whether a number is within the tolerance of the published one."""
-        assert self.against is not None and self.tolerance is not None
-        return abs(number - self.against.reference) <= self.tolerance + _SLACK
+    @property
+    def inside_by(self) -> str:
+        """By which of PARTS the cell is inside; empty if it is not."""
+        if not self.inside or self.against is None:
+            return ""
+        if self.difference is None:
+            return AS_PRINTED
+        return WITHIN if abs(self.difference) <= self.against.margin + _SLACK else SPREAD_ONLY
 
     def counted(self, value: Value) -> Mapping[str, float]:
         """The numbers of the seeds, where a model that diverged has the worst that there can be."""

@@ -53,30 +53,32 @@ def _tables() -> dict[str, Any]:
 
 def reproduced() -> tuple[int, ...]:
     """Of the five papers' numbers: how many need runs, follow from formulas, are measured, measured with one seed,
-    inside, of these models that diverged, and within two points."""
+    inside, and by each of the parts of that."""
+    from robustfl_bench.read.tables.table import PARTS
+
     whole = [(table, cell) for table in _tables().values() for cell in table.cells.values()]
     published = [(table, cell) for table, cell in whole if cell.against is not None]
     formulas = [cell for table, cell in published if "Mbit" in {column.value.unit for column in table.columns}]
     kept = [(table, cell) for table, cell in published if cell not in formulas and not table.order_only]
     measured = [(table, cell) for table, cell in kept if cell.inside is not None and not cell.stand_in]
-    differences = [(cell.difference, _two_points(table)) for table, cell in measured]
     return (
         len(kept),
         len(formulas),
         len(measured),
         sum(len(cell.numbers) == 1 for _, cell in measured),
         sum(bool(cell.inside) for _, cell in measured),
-        sum(bool(cell.inside) for _, cell in measured if cell.diverged),
-        sum(abs(number) <= two_points for number, two_points in differences if number is not None),
+        *(sum(cell.inside_by == part for _, cell in measured) for part in PARTS),
     )
 
 
 def agreeing(name: str) -> list[int]:
     """Of the cells of a paper's table: how many are measured beside a printed number, in how many of these a model
-    diverged, and how many agree with what is printed."""
-    cells = list(_tables()[name].cells.values())
-    inside = [cell.inside for cell in cells if cell.inside is not None]
-    return [len(inside), sum(cell.diverged for cell in cells), sum(map(bool, inside))]
+    diverged, how many are inside, and by each of the parts of that."""
+    from robustfl_bench.read.tables.table import PARTS
+
+    cells = [cell for cell in _tables()[name].cells.values() if cell.inside is not None]
+    parts = [sum(cell.inside_by == part for cell in cells) for part in PARTS]
+    return [len(cells), sum(cell.diverged for cell in cells), sum(parts), *parts]
 
 
 def above(name: str, row: str) -> list[float]:
@@ -90,10 +92,6 @@ def above(name: str, row: str) -> list[float]:
 def measured(name: str, column: str, *rows: str) -> list[float]:
     """The numbers of rows in one column of a paper's table without blocks."""
     return [_tables()[name].cells["", row, column].mean for row in rows]
-
-
-def _two_points(table: Any) -> float:
-    return 0.02 if "fraction" in {column.value.unit for column in table.columns} else 2.0
 
 
 def points(path: str, line: str, **places: object) -> list[float]:

@@ -26,8 +26,8 @@ FACTS = (
         slow=True,
     ),
     Fact(
-        "Of {} cells that are no formulas, {} are measured, {} with one seed; {} are inside.",
-        lambda: [reproduced()[0], *reproduced()[2:5]],
+        "Of {} numbers that need runs {} are measured, {} with one seed.",
+        lambda: [reproduced()[0], *reproduced()[2:4]],
         slow=True,
     ),
 )

@@ -8,7 +8,8 @@ PAGE = "results/README.md"
 FACTS = (
     Fact(
         "Of the five papers' {} published numbers that need runs ({} more follow from formulas), {} are measured, {} "
-        "of them with one seed: {} are inside, {} of these models that diverged as printed, and {} within two points.",
+        "of them with one seed: {} are [inside](GLOSSARY.md), {} within two points, {} within the printed spread only, "
+        "and {} diverged as printed.",
         reproduced,
         slow=True,
     ),
