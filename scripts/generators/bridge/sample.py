@@ -31,6 +31,7 @@ TOGETHER = (SWEEP, "model.hidden=[8]", "rounds=5", "aggregator=average,krum,trme
 """A sweep whose runs are trained together."""
 
 COLUMNS = ("command", "run_id", "end", "metrics", "weights", "model", "kept", "before", "after", "processor", SEAL)
+seal = sealer(COLUMNS[:-1])
 """The columns of a sample: digests of files and of the model; whether the accuracy is that of the kept run, where that
 was made whole, on such a processor, with the same libraries; the revisions of the two codes."""
 
