@@ -201,7 +201,7 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
 
 WORKER = """
 from robustfl_bench.base import code_digest
-from robustfl_bench.runner.experiment.machine import forkserver
+from robustfl_bench.base.children import forkserver
 
 def tell():
     print(*code_digest._tree()._modules)
