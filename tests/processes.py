@@ -15,7 +15,7 @@ from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from robustfl_bench.runner.processes.ring.launch import context
+from robustfl_bench.runner.processes.ring.launch import local
 from robustfl_bench.runner.store.folders import RunFolder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,7 +99,7 @@ def lines_of_metrics(results: Path) -> int:
 
 def fork_from_preloaded() -> None:
     """Start the process from which others are forked, unless there is one; those of ring and sweep use it as well."""
-    found = context()
+    found = local().context
     found.set_forkserver_preload(["tests.preloaded"])
     with chdir(ROOT):  # where it finds the module
         forkserver.ensure_running()
@@ -113,7 +113,7 @@ def start(
     printed = Path(tempfile.mkdtemp(prefix="printed-", dir=folder.parent)) / "command"
     arguments = (module, folder, overrides, printed, dict(os.environ), first)
     fork_from_preloaded()
-    process = context().Process(target=_command, args=arguments)
+    process = local().context.Process(target=_command, args=arguments)
     process.start()
     return Command(process, printed)
 

@@ -240,13 +240,13 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
 WORKER = """
 from robustfl_bench.base import code_digest
 from robustfl_bench.train.code_digest import COMPUTING
-from robustfl_bench.runner.experiment.machine import forkserver
+from robustfl_bench.base.children import forkserver
 
 def tell():
     print(*code_digest._tree(COMPUTING.neutral)._modules)
 
 if __name__ == "__main__":
-    worker = forkserver("robustfl_bench.train.loop").Process(target=tell)
+    worker = forkserver("robustfl_bench.train.loop", "robustfl_bench.train.code_read").Process(target=tell)
     worker.start()
     worker.join()
 """

@@ -159,7 +159,7 @@ def test_what_a_part_prints_is_no_result(bench: Bench) -> None:
 
 @pytest.mark.parametrize("launcher", ["in_process", pytest.param("processes", marks=pytest.mark.slow)])
 def test_a_sweep_goes_on_and_ends_with_an_error(bench: Bench, tmp_path: Path, launcher: str) -> None:
-    outcome = bench("-m", *RUN, "model.hidden=[4]", "aggregator=leaving:Quits,average,krum", "seed=0,1",
+    outcome = bench("-m", *RUN, "model.hidden=[4]", "aggregator=leaving:Quits,average,coomed", "seed=0,1",
                     f"hydra/launcher={launcher}")  # fmt: skip
     assert outcome.code == 1 and "sweep: 6 runs: 4 finished, 2 failed" in outcome.err
     assert "  2 failed: aggregator Quits called sys.exit(0), which no part may do" in outcome.err

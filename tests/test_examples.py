@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import robustfl_bench
-from robustfl_bench.runner.processes.ring.launch import context
+from robustfl_bench.runner.processes.ring.launch import local
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_four_processes_train_with_a_rule_although_one_lies(tmp_path: Path) -> N
 
     stores = [dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) for _ in TRAININGS]
     common = ([store.port for store in stores], tmp_path)
-    started = [context().Process(target=_train, args=(rank, *common), daemon=True) for rank in range(4)]
+    started = [local().context.Process(target=_train, args=(rank, *common), daemon=True) for rank in range(4)]
     for process in started:
         process.start()
     for process in started:

@@ -140,7 +140,7 @@ def _worked_examples(rank: int, meeting_point: str, folder: Path) -> None:
 
 
 def test_the_papers_examples_on_three_processes(tmp_path: Path) -> None:
-    context = ring.context()
+    context = ring.local().context
     clients = [
         context.Process(target=_worked_examples, args=(i, f"file://{tmp_path}/meet", tmp_path)) for i in range(3)
     ]

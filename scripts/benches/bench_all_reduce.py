@@ -25,12 +25,12 @@ from benches import conditions, measured, medians, n_and_d, parser, report  # fi
 import torch
 import torch.distributed as dist
 
+from robustfl_bench.base.children import forkserver
 from robustfl_bench.doors.distributed import RobustAllReduce
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.compose import resolve
-from robustfl_bench.runner.experiment.machine import forkserver
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train.alone import RuleAlone
 

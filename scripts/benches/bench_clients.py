@@ -18,9 +18,9 @@ from benches import conditions, highest, in_memory, measured, parser, report  # 
 # isort: split
 import torch
 
+from robustfl_bench.base.children import forkserver
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config import compose, options
-from robustfl_bench.runner.experiment.machine import forkserver
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import initial_state, step

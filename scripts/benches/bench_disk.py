@@ -23,11 +23,11 @@ import torch
 from bench_aggregators import attackers
 from torch import Tensor
 
+from robustfl_bench.base.children import forkserver
 from robustfl_bench.numerics import on_disk
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone
 from robustfl_bench.runner.config import compose, options
-from robustfl_bench.runner.experiment.machine import forkserver
 from robustfl_bench.runner.experiment.plan import made
 
 RULES = ("average", "trmean", "krum", "geomed", "boba")

@@ -22,10 +22,11 @@ from typing import Any
 from benches import conditions, highest, parser, report  # first: sets how idle threads wait
 
 # isort: split
+from robustfl_bench.base.children import forkserver
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment import memory
 from robustfl_bench.runner.experiment.execute import completing
-from robustfl_bench.runner.experiment.machine import choose_device, forkserver
+from robustfl_bench.runner.experiment.machine import choose_device
 from robustfl_bench.runner.experiment.plan import num_params, plan
 
 ROUNDS = 3

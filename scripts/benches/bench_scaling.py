@@ -28,11 +28,11 @@ import pandas as pd
 import torch
 from bench_aggregators import attackers, rows_of, works
 
+from robustfl_bench.base.children import forkserver
 from robustfl_bench.parts import datasets
 from robustfl_bench.read.pages.pictures.canvas import save
 from robustfl_bench.read.pages.pictures.curves import Curves, draw
 from robustfl_bench.runner.config import compose, options
-from robustfl_bench.runner.experiment.machine import forkserver
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop
 from robustfl_bench.train.federation import Federation

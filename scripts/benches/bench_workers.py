@@ -17,10 +17,10 @@ from typing import Any
 from benches import conditions, parser, report  # first: sets how idle threads wait
 
 # isort: split
+from robustfl_bench.base.children import forkserver
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment import samples
 from robustfl_bench.runner.experiment.execute import _federation, _load
-from robustfl_bench.runner.experiment.machine import forkserver
 from robustfl_bench.runner.experiment.plan import plan
 
 KB, GB = 1024, 1e9

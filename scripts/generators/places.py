@@ -23,7 +23,7 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.parts.datasets.base import Data
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.plan import Plan, plan
-from robustfl_bench.runner.processes.ring.launch import context
+from robustfl_bench.runner.processes.ring.launch import local
 from robustfl_bench.runner.processes.ring.link import joined
 from robustfl_bench.runner.processes.shards.context import SpreadStep
 from robustfl_bench.train.federation import Federation
@@ -96,7 +96,7 @@ def run() -> None:
     for size in PROCESSES:
         with tempfile.TemporaryDirectory() as folder:
             started: list[BaseProcess] = [
-                context().Process(target=measured, args=(rank, size, Path(folder))) for rank in range(size)
+                local().context.Process(target=measured, args=(rank, size, Path(folder))) for rank in range(size)
             ]
             for process in started:
                 process.start()

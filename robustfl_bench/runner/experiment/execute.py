@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.abilities import overrides
+from robustfl_bench.base.children import is_leaving
 from robustfl_bench.base.console import note
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
@@ -19,7 +20,6 @@ from robustfl_bench.runner.experiment.machine import (
     choose_device,
     choose_threads,
     facts,
-    is_leaving,
     threads,
     unused_gpu,
 )

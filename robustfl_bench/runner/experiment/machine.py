@@ -1,24 +1,21 @@
 """The machine that runs: device, threads, signals, hardware, and the version of this package."""
 
 import json
-import multiprocessing
 import os
 import platform
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution, version
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import __version__
+from robustfl_bench.base.children import terminable
 from robustfl_bench.base.code_digest import PACKAGE, package_digest
-from robustfl_bench.base.errors import ConfigError, Terminated
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runner.experiment.plan import Plan, num_params
 
 if TYPE_CHECKING:
@@ -57,40 +54,6 @@ def threads(number: int) -> Iterator[int]:
 
     with workers(number), terminable():
         yield number
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """The first SIGTERM raises Terminated, so that a checkpoint can be saved; further ones are ignored."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _leave(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Terminated
-
-
-def is_leaving(error: BaseException) -> bool:
-    """Whether a run within ``terminable`` ends because of a signal. A library may turn the end that SIGTERM asks
-    for into an error of its own."""
-    if isinstance(error, (KeyboardInterrupt, Terminated)):
-        return True
-    here = threading.current_thread() is threading.main_thread()
-    return here and signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-
-
-def forkserver(*preload: str) -> ForkServerContext:
-    """Worker processes that start with these modules imported, and the code of runs read, once for all workers."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([*preload, "robustfl_bench.train.code_read"])
-    return found
 
 
 def choose_device(named: str) -> "torch.device":

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runner.experiment.explain import explain
-from robustfl_bench.runner.experiment.machine import terminable
 from robustfl_bench.runner.sweeps.cells import Sweep
 from robustfl_bench.runner.sweeps.ends import Outcome
 from robustfl_bench.runner.sweeps.take import Taker, take

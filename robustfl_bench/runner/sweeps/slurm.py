@@ -16,9 +16,9 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.experiment.machine import terminable
 from robustfl_bench.runner.sweeps.cells import Sweep
 from robustfl_bench.runner.sweeps.ends import Outcome
 from robustfl_bench.runner.sweeps.take import Taker

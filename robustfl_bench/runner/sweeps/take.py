@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 
+from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.parts import datasets
@@ -15,7 +16,7 @@ from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers, samples
 from robustfl_bench.runner.experiment.execute import RunFailed, completing, record
 from robustfl_bench.runner.experiment.explain import explain
-from robustfl_bench.runner.experiment.machine import release_gpu, terminable, threads
+from robustfl_bench.runner.experiment.machine import release_gpu, threads
 from robustfl_bench.runner.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.runner.experiment.stack import Steps, alone, together
 from robustfl_bench.runner.experiment.summary import without_score

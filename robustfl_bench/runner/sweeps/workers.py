@@ -1,24 +1,18 @@
-"""Processes on this machine that take the cells of a sweep. One that is killed is replaced, and costs one resume.
-
-Pools of joblib and of ``concurrent.futures`` end as a whole when one of their processes is killed, so these are plain
-processes of ``multiprocessing``, forked from a server that has imported torch.
-"""
+"""Processes on this machine that take the cells of a sweep. One that is killed is replaced, and costs one resume."""
 
 import gc
-import multiprocessing
 import os
-import signal
 import sys
-import threading
 from dataclasses import replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Lock
 
+from robustfl_bench.base.children import Children, by_signal, terminable
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import TERMINATED, ConfigError, exit_code
 from robustfl_bench.runner.experiment.explain import report
-from robustfl_bench.runner.experiment.machine import cores, forkserver, terminable
+from robustfl_bench.runner.experiment.machine import cores
 from robustfl_bench.runner.sweeps.cells import Sweep
 from robustfl_bench.runner.sweeps.ends import Incomplete, Outcome
 from robustfl_bench.runner.sweeps.gpus import gpus_for, seen_by
@@ -49,39 +43,32 @@ def work(sweep: Sweep, number: int) -> None:
     They take the GPUs in turn. At SIGTERM and Ctrl-C all write a checkpoint and end. Raises Incomplete, with the exit
     code of the error, after a worker has printed an error that ends the sweep.
     """
-    context = forkserver("robustfl_bench.runner.sweeps.workers", "robustfl_bench.train.loop")
     sweep = replace(sweep, takers=number)
     gpus = gpus_for(sweep)
     running: dict[BaseProcess, int] = {}
-    first = context.Lock()
-
-    def start(worker: int) -> None:
-        process = context.Process(target=_worker, args=(sweep, {**os.environ, **seen_by(worker, gpus)}, first))
-        process.start()
-        running[process] = worker
-
     deaths, most = 0, 3 * (len(sweep.cells) + number)  # a cell that kills its processes is recorded as failed
-    with terminable():
-        try:
-            for worker in range(number):
-                start(worker)
-            while running:
-                wait([process.sentinel for process in running])
-                for process in [process for process in running if process.exitcode is not None]:
-                    worker = running.pop(process)
-                    code = process.exitcode or 0
-                    if code > 0 and code != TERMINATED:
-                        raise Incomplete("an error of a worker ended the sweep", code)
-                    if code < 0:
-                        deaths += 1
-                        say(f"worker {process.pid} was ended by signal {-code}; another takes its place")
-                        if deaths <= most:
-                            start(worker)
-        finally:
-            for process in running:
-                process.terminate()
-            for process in running:
-                process.join()
+    preload = ("robustfl_bench.runner.sweeps.workers", "robustfl_bench.train.loop", "robustfl_bench.train.code_read")
+    with terminable(), Children(*preload) as children:
+        first = children.context.Lock()
+
+        def start(worker: int) -> None:
+            environment = {**os.environ, **seen_by(worker, gpus)}
+            running[children.start("worker {pid}", _worker, sweep, environment, first)] = worker
+
+        for worker in range(number):
+            start(worker)
+        while running:
+            wait([process.sentinel for process in running])
+            for process in [process for process in running if process.exitcode is not None]:
+                worker = running.pop(process)
+                code = process.exitcode or 0
+                if code > 0 and code != TERMINATED:
+                    raise Incomplete("an error of a worker ended the sweep", code)
+                if code < 0:
+                    deaths += 1
+                    say(f"{by_signal(process)}; another takes its place")
+                    if deaths <= most:
+                        start(worker)
 
 
 def _worker(sweep: Sweep, environment: dict[str, str], first: Lock) -> None:
@@ -89,8 +76,6 @@ def _worker(sweep: Sweep, environment: dict[str, str], first: Lock) -> None:
     gc.freeze()  # a collection would write to all that was imported, and so copy the pages that workers have in common
     os.environ.clear()
     os.environ.update(environment)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent passes it on
-    threading.Thread(target=_follow_parent, daemon=True).start()
     try:
         sweep.enter()
         take(sweep)
@@ -98,11 +83,3 @@ def _worker(sweep: Sweep, environment: dict[str, str], first: Lock) -> None:
         if first.acquire(block=False):
             report(error)
         sys.exit(exit_code(error))
-
-
-def _follow_parent() -> None:
-    """End this process, after a checkpoint, when its parent has gone."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -75,10 +76,18 @@ class Link:
             raise RingBroken(f"{self.member} {neighbour} {fault(start, timeout)}") from error
 
 
+def arrival(meeting_point: str, rank: int) -> Path:
+    """The file that a client of this machine makes when it comes to the meeting point; one that waits there for the
+    others hears no signal."""
+    return Path(f"{meeting_point.removeprefix('file://')}-{rank}")
+
+
 @contextmanager
 def joined(rank: int, size: int, meeting_point: str, timeout: float, member: str = "client") -> Iterator[Link]:
     """Meet the other clients at ``meeting_point`` (a new ``file://`` address, or ``env://`` under torchrun)."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # failures are reported in one line
+    if meeting_point.startswith("file://"):
+        arrival(meeting_point, rank).touch()
     try:
         dist.init_process_group("gloo", init_method=meeting_point, rank=rank, world_size=size, timeout=FORMING)
     except RuntimeError as error:

@@ -1,7 +1,6 @@
 """A run over several processes of this machine, or of several machines under ``torchrun``."""
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,6 +9,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
 from robustfl_bench.base.abilities import overrides
+from robustfl_bench.base.children import by_signal
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.protocols.state import State
@@ -18,8 +18,8 @@ from robustfl_bench.runner.experiment.execute import Train, take_part
 from robustfl_bench.runner.experiment.plan import Plan, plan
 from robustfl_bench.runner.experiment.tracking import Trackers
 from robustfl_bench.runner.processes.ring.client import Member
-from robustfl_bench.runner.processes.ring.launch import GRACE, by_signal, context, finish
-from robustfl_bench.runner.processes.ring.link import Link, RingBroken, joined
+from robustfl_bench.runner.processes.ring.launch import GRACE, finish, local
+from robustfl_bench.runner.processes.ring.link import Link, RingBroken, arrival, joined
 from robustfl_bench.runner.processes.ring.step import GO_ON
 from robustfl_bench.runner.processes.shards.context import SpreadStep
 from robustfl_bench.runner.store.folders import RunFolder
@@ -28,6 +28,7 @@ from robustfl_bench.train.federation import Federation
 SILENCE = 600.0
 """Seconds that a process may be silent, for example while the first one tests the model."""
 
+POLL = 0.02  # seconds between two looks at the processes that start
 NOTICED = 1.0  # seconds until the system has told that a process is no more
 
 TORCHRUN = ("RANK", "WORLD_SIZE")
@@ -133,32 +134,27 @@ def _others(config: Mapping[str, Any], call: Call, size: int) -> Iterator[str]:
 
     A RingBroken names the process that a signal has ended, as all connections close within one moment.
     """
-    with tempfile.TemporaryDirectory(prefix="robustfl-run-") as folder:
-        meeting = f"file://{folder}/processes"
-        started: list[BaseProcess] = [
-            context().Process(target=_child, args=(rank, size, meeting, config, call)) for rank in range(1, size)
-        ]
-        for rank, process in enumerate(started, 1):
-            process.start()
+    with local() as others:
+        meeting = f"file://{others.folder}/processes"
+        for rank in range(1, size):
+            process = others.start(f"process {rank}", _child, rank, size, meeting, config, call)
             say(f"process {rank} of {size}: {process.pid}")
         try:
+            while not all(arrival(meeting, rank).exists() for rank in range(1, size)):
+                if not all(process.is_alive() for process in others.processes):
+                    raise RingBroken("a process has gone")
+                time.sleep(POLL)
             yield meeting
-            for process in started:
+            for process in others.processes:
                 process.join(GRACE)
         except RingBroken as error:
-            if killed := _killed(started):
+            if killed := _killed(others.processes):
                 raise RingBroken(f"{killed}; {GO_ON}") from error
             raise
-        finally:
-            for process in started:
-                process.terminate()
-            for process in started:
-                process.join(GRACE)
-                process.kill()
 
 
 def _killed(started: Sequence[BaseProcess]) -> str:
     deadline = time.monotonic() + NOTICED
     for process in started:
         process.join(max(deadline - time.monotonic(), 0))
-    return ", ".join(filter(None, (by_signal("process", rank, process) for rank, process in enumerate(started, 1))))
+    return ", ".join(filter(None, map(by_signal, started)))
