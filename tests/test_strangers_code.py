@@ -173,6 +173,8 @@ def test_rows_are_not_asked_for_by_python_either(here: Path) -> None:
     runs = archive.read("strange.csv")
     strange = [run for run in runs.to_dict("records") if run["run"].startswith("strange")]
     assert len(strange) > len(NESTED) and not any(map(asking.overrides, strange))
+    damaged = {"pre_aggregation": "[nnm,arc]", "pre_aggregation.steps": "[[[", "run_id": "0"}
+    assert not asking.overrides({**strange[0], **damaged})
 
 
 @pytest.mark.parametrize(("words", "source"), [("report", FILE), ("arena digits", FOLDER)])

@@ -160,7 +160,7 @@ def test_a_config_of_many_brackets_is_damaged_and_crashes_no_parser(finished: Pa
     for text in ("a: " + 200_000 * "[", "a:\n" + 200_000 * "- "):
         (folder / "config.yaml").write_text(text)
         (error,) = records.load(tmp_path / "results")["error"]
-        assert error == "config.yaml is damaged: it has too many lists"
+        assert error == "config.yaml is damaged: it is too long, or has too many lists"
 
 
 @pytest.mark.parametrize("text", ["abc 0", "7", "1 2 3", "\udcff 0"])

@@ -20,3 +20,17 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = merge(merged[key], value) if both else value
     return merged
+
+
+def is_within(tree: Any, values: int, depth: int) -> bool:
+    """Whether a tree of mappings and lists has at most so many values, each counted as often as it stands there, and
+    levels."""
+    waiting, count = [(tree, 0)], 0
+    while waiting and count <= values:
+        node, level = waiting.pop()
+        if level > depth:
+            return False
+        count += 1
+        below = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+        waiting += [(item, level + 1) for item in below]
+    return count <= values

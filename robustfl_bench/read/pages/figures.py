@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base import trusted
+from robustfl_bench.base import regular, trusted
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.read.pages import plots
@@ -26,7 +26,7 @@ from robustfl_bench.read.runs import commands, kept_lines
 from robustfl_bench.read.runs.archive import KEPT
 from robustfl_bench.read.runs.learning import UNLEARNED, at_chance
 from robustfl_bench.read.runs.matching import Index
-from robustfl_bench.read.runs.records import NoRuns, nothing, text
+from robustfl_bench.read.runs.records import NoRuns, nothing, one_line, text
 from robustfl_bench.read.runs.values import ACCURACIES, Value, describe
 from robustfl_bench.read.runs.wanted import Wanted, wanted
 from robustfl_bench.read.tables.described import PaperFigure
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 PROBED = ("spectrum", "fit", "plane")
 """The kinds of figures whose numbers no run records; ``robustfl-bench probe`` makes their points."""
 KINDS = ("rounds", "sweep", "heat", "bars", "weights", *PROBED)
+_LONGEST = 1 << 16  # bytes of the first line of a file of points
 _WEIGHT = Value(WEIGHT, "Weight of a client")
 
 
@@ -152,13 +153,14 @@ def _seal(*parts: str) -> str:
 
 
 def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
-    """The figure and the overrides of a file of points; None for another file. Raises ConfigError if it is absent."""
+    """The figure and the overrides of a file of points; None for another file. Raises ConfigError if it cannot be
+    read."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # it may be compressed
-            first = file.readline()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
-    words = shlex.split(first.removeprefix("#")) if first.startswith("# ") else []
+        with regular.opened(path) as file:
+            first = file.readline(_LONGEST).decode("utf-8", errors="replace")  # it may be compressed
+        words = shlex.split(first.removeprefix("#")) if first.startswith("# ") else []
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {path}: {one_line(error)}") from error
     return (words[0], frozenset(words[1:])) if words and "/" in words[0] else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -10,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base import regular
 from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.read.runs import kept_lines
 from robustfl_bench.read.runs.kept_lines import FACTS, NUMBERS
@@ -84,9 +86,9 @@ def write(runs: pd.DataFrame, path: str) -> int:
 def holds_runs(path: str) -> bool:
     """Whether there is a file, not compressed, with the columns of those that ``write`` makes."""
     try:
-        with open(path, newline="", encoding="utf-8", errors="replace") as file:
-            return set(FACTS) <= set(next(csv.reader(file), ()))
-    except (OSError, csv.Error):
+        with regular.opened(path) as file:
+            return set(FACTS) <= set(next(csv.reader(io.TextIOWrapper(file, "utf-8", "replace", newline="")), ()))
+    except (OSError, ValueError, csv.Error):
         return False
 
 

@@ -32,7 +32,12 @@ def words(run: Mapping[Hashable, Any]) -> Sequence[str]:
     """The same; raises ConfigError if today's options cannot make this run, or if it names a package that is not
     ``trusted``."""
     with trusted.only():
-        resolved = _resolved(run)
+        try:
+            resolved = _resolved(run)
+        except ConfigError:
+            raise
+        except (KeyError, RecursionError, TypeError, ValueError) as error:  # a file can hold anything
+            raise ConfigError(f"its settings are damaged: {type(error).__name__} {error}") from None
         targets.check_stored(resolved.config, trusted.packages(), f"run {run['run_id']}")
     if resolved.run_id != run["run_id"]:
         raise ConfigError("its settings make another run")

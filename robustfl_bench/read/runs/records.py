@@ -18,6 +18,7 @@ import yaml
 
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.base.trees import flatten
+from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.outside import label_of
 from robustfl_bench.runner.store.folders import ENDED as ENDED
 from robustfl_bench.runner.store.folders import MEASURED as MEASURED
@@ -48,7 +49,6 @@ STATES = (*ENDED, "running", "unfinished", "damaged")
 _NULLABLE = ("batch_size", "validation_share", "knowledge")  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
-_MOST_LISTS = 5000  # and mappings in one line, of a config
 
 
 class NoRuns(DataError):
@@ -244,10 +244,8 @@ def _read_config(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
 
 @lru_cache(maxsize=10_000)
 def _parse(block: str) -> tuple[tuple[str, Any], ...]:
-    if sum(map(block.count, ("[", "{", "- "))) > _MOST_LISTS:  # the parser in C crashes where they are nested deeply
-        raise Damaged("config.yaml is damaged: it has too many lists")
     try:
-        tree = yaml.load(block, Loader=_YAML_LOADER)  # a safe loader, in C or not
+        tree = options.parse_with(_YAML_LOADER, block)
     except yaml.YAMLError as error:
         raise Damaged(f"config.yaml is damaged: {one_line(error)}") from error
     if not isinstance(tree, dict):

@@ -233,8 +233,7 @@ def figures() -> dict[str, PaperFigure]:
 
 def published(path: Path) -> tuple[Published, ...]:
     """All numbers of a paper's CSV, in its order. Raises ConfigError for a file that lacks a column."""
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(options.read_text(path, absent=f"no file {path}").splitlines(keepends=True)))
     if rows and (absent := {"metric", "mean", "sd"} - set(rows[0])):
         raise ConfigError(f"{path} needs the columns metric, mean and sd; it lacks {', '.join(sorted(absent))}")
     return tuple(Published({k: v for k, v in row.items() if k not in ("mean", "sd")}, row["mean"], row["sd"])

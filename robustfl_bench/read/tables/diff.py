@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,14 +34,10 @@ def of_folder(path: str) -> ComparedRun:
     folder = Path(path).expanduser()
     config = stored.read(folder)
     try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        summary = {"status": "unfinished"}
-    except (OSError, ValueError) as error:
+        summary = folders.summary_in(folder)
+    except folders.Damaged as error:
         raise ConfigError(f"cannot read {folder / 'summary.json'}: {records.one_line(error)}") from None
-    if not isinstance(summary, dict):
-        raise ConfigError(f"{folder / 'summary.json'} must hold an object, got {type(summary).__name__}")
-    return ComparedRun(folder.name, config, folder, summary)
+    return ComparedRun(folder.name, config, folder, summary or {"status": "unfinished"})
 
 
 def of_command(overrides: Sequence[str]) -> ComparedRun:

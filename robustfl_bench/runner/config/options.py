@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from robustfl_bench.base import regular
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.public import PACKAGE
-from robustfl_bench.base.trees import merge
+from robustfl_bench.base.trees import is_within, merge
 from robustfl_bench.runner.config import beyond, outside
 from robustfl_bench.runner.config.beyond import Beyond
 from robustfl_bench.runner.config.words import PRESETS, named
@@ -22,6 +23,10 @@ Search = tuple[Path, ...]
 """Config folders, ``conf/`` and those of ``--config-dir``; the first with the file counts."""
 
 HERE: Search = (CONF,)
+
+
+_LARGEST = 1 << 22
+"""The most bytes that a file of YAML, or a table beside one, is read up to."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -37,7 +42,22 @@ _Loader.add_implicit_resolver(
 
 def parse(text: str) -> Any:
     """The value of YAML text. Raises yaml.YAMLError."""
-    return yaml.load(text, Loader=_Loader)
+    return parse_with(_Loader, text)
+
+
+_MOST_LISTS, _MOST_VALUES, _DEEPEST = 5000, 10_000, 100
+"""Lists and mappings within a line in one text, values and levels in what it stands for; our longest has 141 lists."""
+
+
+def parse_with(loader: Any, text: str) -> Any:
+    """The same by a safe loader of PyYAML, whose parser in C crashes where text is nested deeply; a few hundred bytes
+    can also stand for billions of values."""
+    if len(text) > _LARGEST or sum(map(text.count, ("[", "{", "- "))) > _MOST_LISTS:
+        raise yaml.YAMLError("it is too long, or has too many lists")
+    tree = yaml.load(text, Loader=loader)
+    if not is_within(tree, _MOST_VALUES, _DEEPEST):
+        raise yaml.YAMLError(f"it stands for more than {_MOST_VALUES} values, or {_DEEPEST} levels")
+    return tree
 
 
 class _Dumper(yaml.SafeDumper):
@@ -63,16 +83,23 @@ def not_yaml(error: yaml.YAMLError, file: str | Path | None = None) -> str:
     return f"{place}: not YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}"
 
 
-def read(file: Path, absent: str) -> Any:
-    """The value in a YAML file. Raises ConfigError if it cannot be read; ``absent`` is the message if there is no
-    file."""
+def read(file: Path, absent: str, follow: bool = False) -> Any:
+    """The value in a YAML file, also of one that a link points to if it is to ``follow``. Raises ConfigError if it
+    cannot be read; ``absent`` is the message if there is no file."""
+    text = read_text(file, absent, follow)
     try:
-        return parse(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(absent) from None
+        return parse(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"cannot read {not_yaml(error, file)}") from None
-    except (OSError, UnicodeDecodeError) as error:
+
+
+def read_text(file: Path, absent: str, follow: bool = False) -> str:
+    """The same of any text."""
+    try:
+        return regular.read_text(file, _LARGEST, follow)
+    except FileNotFoundError:
+        raise ConfigError(absent) from None
+    except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {file}: {' '.join(str(error).split())}") from None
 
 
@@ -128,7 +155,7 @@ def load(path: str, search: Search = HERE) -> Mapping[str, Any]:
     if file is None:
         group, _, name = path.partition("/")
         raise unknown(group, name, search)
-    content = read(file, absent=f"no file {file}") or {}
+    content = read(file, absent=f"no file {file}", follow=True) or {}
     if not isinstance(content, dict):
         raise ConfigError(f"{file} must hold KEY: VALUE, got {content!r}")
     return content
@@ -314,7 +341,7 @@ def place_of(group: str, name: str, search: Search = HERE) -> str | None:
 def package_of(path: str, search: Search = HERE) -> str | None:
     """The package that the first line of a config names, ``# @package _global_``; None if it does not."""
     file = find(path, search)
-    text = file.read_text(encoding="utf-8") if file else ""
+    text = read_text(file, absent=f"no file {file}", follow=True) if file else ""
     found = re.match(r"\s*#\s*@package\s+(\S+)", text)
     return found[1] if found else None
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from robustfl_bench.base import regular
 from robustfl_bench.runner.store.shared import folder_of_user
 from robustfl_bench.runner.store.writing import Damaged, read_regular, write_atomically
 
@@ -125,9 +126,10 @@ def add(folder: Path, paths: Iterable[Path], without: Iterable[Path] = ()) -> No
 def holds_runs(path: Path) -> bool:
     """Whether a file begins as one of kept runs; not one that cannot be read."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with regular.opened(path) as packed:
+            file = gzip.GzipFile(fileobj=packed) if path.suffix == ".gz" else packed
             return bool(file.read(len(BEGINNING)) == BEGINNING)
-    except (OSError, EOFError, zlib.error):
+    except (OSError, ValueError, EOFError, zlib.error):
         return False
 
 

@@ -4,26 +4,20 @@ import errno
 import hashlib
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from robustfl_bench.base import regular
 from robustfl_bench.base.errors import writable
+from robustfl_bench.base.regular import LARGEST as LARGEST
+from robustfl_bench.base.regular import Damaged as Damaged
 
 
 class CannotWrite(OSError):
     """A file cannot be written (no space left, no permission); ``filename`` says which."""
-
-
-class Damaged(ValueError):
-    """A file of a run folder is not what was written; one line says which and why."""
-
-
-LARGEST = 1 << 28
-"""The most bytes that a file of a run is read up to, checkpoints apart: 256 MiB."""
 
 
 PIECE = 1 << 20
@@ -53,12 +47,7 @@ def persistently(attempt: Callable[[], Result]) -> Result:
 def read_regular(path: Path) -> bytes:
     """The content of a regular file of at most LARGEST bytes, as ``read_from`` reads it."""
 
-    def content(file: BinaryIO) -> bytes:
-        if (size := os.fstat(file.fileno()).st_size) > LARGEST:
-            raise Damaged(f"{path.name} has {size} bytes; at most {LARGEST} are read")
-        return file.read()
-
-    return read_from(path, content)
+    return _readable(path, lambda: regular.read_bytes(path))
 
 
 def read_from(path: Path, read: Callable[[BinaryIO], Result]) -> Result:
@@ -69,19 +58,21 @@ def read_from(path: Path, read: Callable[[BinaryIO], Result]) -> Result:
     """
 
     def attempt() -> Result:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Damaged(f"{path.name} is no regular file; remove it")
+        with regular.opened(path) as file:
             return read(file)
 
+    return _readable(path, attempt)
+
+
+def _readable(path: Path, attempt: Callable[[], Result]) -> Result:
+    """``persistently``, with the errors of ``read_from``."""
     try:
         return persistently(attempt)
     except FileNotFoundError:
         raise
+    except regular.NotRegular as error:
+        raise Damaged(f"{error}; remove it") from None
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise Damaged(f"{path.name} is a link, which is not followed; remove it") from None
         raise Damaged(f"{path.name} cannot be read: {error.strerror}") from None
 
 
