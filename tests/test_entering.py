@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results
 from robustfl_bench.lab.arena.entries import ArenaEntry
 from robustfl_bench.read.runs import archive, records
@@ -95,3 +96,26 @@ def test_entries_of_another_track_are_none(tmp_path: Path, capsys: pytest.Captur
     shutil.copy(ROOT / "results" / "byzfl" / "runs.csv", tmp_path / "mine")
     assert results.main(["arena", "silos", "--entries", str(tmp_path)]) == 3
     assert f"no entry in {tmp_path} is of the track silos; robustfl-bench arena enter RULE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "link", ["entries/near_others/near_others.py", "entries/near_others", "entries/near_others/README.md"]
+)
+@pytest.mark.parametrize("target", ["victim", "nowhere"])
+def test_nothing_is_written_through_a_link(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, target: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert bench("new", "aggregator", "near_others").code == 0
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "runs.csv").write_text("precious")
+    (tmp_path / link).parent.mkdir(parents=True)
+    place = tmp_path / target if link.endswith("near_others") else tmp_path / target / "runs.csv"
+    (tmp_path / link).symlink_to(place)
+    bench("arena", "enter", "near_others:NearOthers", *NARROW).refused(2, "remove it")
+    rule = {"_target_": "near_others.NearOthers", "num_byzantine": 5}
+    entry = ArenaEntry("near_others", "digits", "aggregator", rule, "the command", archive.kept(arena=True)[:1])
+    with pytest.raises(ConfigError, match=r"cannot write entries/near_others: .* is a link"):
+        entry.write(Path("entries/near_others"), Sheet([], ["rule"], []))
+    assert (tmp_path / "victim" / "runs.csv").read_text() == "precious" and not (tmp_path / "nowhere").exists()
+    assert not (tmp_path / "results").exists(), "nothing was run either"

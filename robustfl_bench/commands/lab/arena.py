@@ -57,6 +57,8 @@ def _enter(asked: Namespace) -> None:
     check_name(asked.protocol, tracks(), "protocol")
     check_overrides("aggregator", asked.overrides)
     track, name = BOOKS[asked.book](asked.protocol), options.label("aggregator", asked.rule)
+    folder = Path(asked.output) / name
+    entries.check_folder(folder)
     chosen = {key: _narrowed(track, key, getattr(asked, option)) for key, option in _NARROWED.items()}
     own = [f"aggregator={asked.rule}", *asked.overrides]
     partitions, *others = (f"{key}={','.join(values)}" for key, values in chosen.items())
@@ -85,7 +87,6 @@ def _enter(asked: Namespace) -> None:
     asks = ["arena", "enter", asked.rule, *asked.overrides, "--protocol", asked.protocol, "--book", asked.book]
     command = again(asks, asked, list(_NARROWED.values()))
     entry = entries.ArenaEntry(name, asked.protocol, "aggregator", rule, command, archive.join(tables))
-    folder = Path(asked.output) / name
     entry.write(folder, entries.result(entry, BOOKS[asked.book]))
     say(f"wrote {folder}: submit it as it is")
     print((folder / "README.md").read_text(encoding="utf-8"), end="")

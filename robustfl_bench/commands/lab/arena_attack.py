@@ -44,6 +44,8 @@ def _run(asked: Namespace) -> None:
     check_name(asked.protocol, tracks(), "protocol")
     check_overrides("attack", asked.overrides)
     name, experiment = options.label("attack", asked.attack), f"+experiment={Track(asked.protocol).experiment}"
+    folder = Path(asked.output) / name
+    entries.check_folder(folder)
     content = compose.shown([experiment, "lr=1", f"attack={asked.attack}", *asked.overrides])["attack"]
     arena = Arena(archive.kept(arena=True), asked.protocol)  # takes seconds
     chosen = {panel: _rules(panel, asked) for panel in _panels(arena, asked)}
@@ -57,7 +59,6 @@ def _run(asked: Namespace) -> None:
     words = ["arena", "attack", asked.attack, *asked.overrides, "--protocol", asked.protocol]
     command = again(words, asked, _NARROWING)
     entry = entries.ArenaEntry(name, asked.protocol, "attack", content, command, archive.join(list(runs.values())))
-    folder = Path(asked.output) / name
     entry.write(folder, result)
     say(f"wrote {folder}: submit it as it is")
     print(sheets.FORMATS[asked.format]([result]), end="")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.experiment import outside_code
-from robustfl_bench.runner.store.writing import write_atomically
+from robustfl_bench.runner.store.writing import Damaged, check_plain, write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,21 +40,30 @@ class ArenaEntry:
     runs: pd.DataFrame
 
     def write(self, folder: Path, result: Sheet) -> None:
-        """Write the folder of the entry: its content with the source, its runs and its ``result``."""
+        """Write the folder of the entry: its content with the source, its runs and its ``result``. Raises ConfigError
+        as ``check_folder`` does."""
+        check_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RUNS).unlink(missing_ok=True)
         archive.write(self.runs, str(folder / RUNS))
         facts = {"name": self.name, "protocol": self.protocol, "command": self.command, self.group: dict(self.content)}
         write_atomically(folder / FACTS, options.written(facts))
         for origin in outside_code.code(outside_code.targets(self.content)):
-            if isinstance(origin, bytes):
-                write_atomically(folder / "cells.py", origin)
-            else:
-                shutil.copyfile(origin, folder / Path(origin).name)
+            name, source = ("cells.py", origin) if isinstance(origin, bytes) else (origin.name, origin.read_bytes())
+            write_atomically(folder / name, source)
         made = [f"{title}: {'; '.join(sorted(set(self.runs[key].dropna().astype(str))))}"
                 for title, key in (("versions", "versions"), ("processors", "processor"))]  # fmt: skip
         whole = replace(result, report=[*result.report, f"Made by: {self.command}", *made])
         write_atomically(folder / "README.md", sheets.FORMATS["markdown"]([whole]))
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ConfigError if an entry cannot be written there: a link, or a folder that holds one, leads elsewhere."""
+    try:
+        if folder.is_symlink() or folder.exists():
+            check_plain(folder)
+    except (Damaged, OSError) as error:
+        raise ConfigError(f"cannot write {folder}: {error}") from None
 
 
 def result(entry: ArenaEntry, book: Callable[[str], Track] = Track) -> Sheet:
