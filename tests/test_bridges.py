@@ -8,7 +8,8 @@ import pytest
 
 from robustfl_bench.base.closures import Closure, Tree
 from robustfl_bench.base.errors import DataError
-from robustfl_bench.read.runs import origins
+from robustfl_bench.read.runs import archive, origins
+from robustfl_bench.runner.config import options
 from robustfl_bench.runner.experiment import provenance
 from robustfl_bench.runner.store import bridges, kept
 from scripts.generators.bridge import sample
@@ -145,6 +146,40 @@ def test_a_bridge_is_what_was_written_with_its_sample(closures: Closures, folder
     bridges.sample_of(path).write_text("")
     with pytest.raises(DataError, match="is no bridge: its columns must be step, side, unit, digest, proof, seal"):
         bridges.read(path)
+
+
+def test_runs_that_end_otherwise_prove_nothing() -> None:
+    runs = [sample.Chosen(["aggregator=krum"], "1a"), sample.Chosen(["dataset=cifar10"])]
+    made: dict[str, object] = {
+        "status": "finished",
+        "processor": "Abacus",
+        "metrics.csv": "a" * 64,
+        "weights.csv": "b" * 64,
+    }
+    made |= {"model": "c" * 64, "versions": {"torch": 2}, "final": {"test_accuracy": 0.5}}
+    absent = {"status": "DataError: no data"}
+    (line,) = sample.lines(runs, [made, absent], [made, absent], ["before", "after"])
+    assert line[:7] == ("aggregator=krum", "1a", "finished", "a" * 16, "b" * 16, "c" * 16, "")
+    assert kept.seal_of(line[:-1]) == line[-1] and len(line) == len(sample.COLUMNS)
+    for name in ("metrics.csv", "weights.csv", "model", "status"):
+        with pytest.raises(NoBridge, match=rf"aggregator=krum has another {name}: finished; after: "):
+            list(sample.lines(runs, [made, absent], [made | {name: "diverged"}, absent], ["before", "after"]))
+    row = {"state": "finished", "processor": "Abacus", "versions": "torch 2", "final_accuracy": 0.5}
+    for changed, word in (({}, "equal"), ({"final_accuracy": 0.4}, "other"), ({"processor": "Z1"}, "")):
+        ((*_, told, _, _, _, _),) = sample.lines([sample.Chosen(["seed=1"], "", row | changed)], [made], [made], "ab")
+        assert told == word
+
+
+def test_a_sample_has_every_option_and_a_sweep() -> None:
+    rows = archive.read(str(kept.FOLDER / "privacy" / "digits.csv"))
+    runs = sample.chosen(rows, 12, seconds=1e9, rounds=3, seed=0)
+    again = [run for run in runs if run.kept is not None]
+    assert len(again) >= 12 and {run.kept["aggregator"] for run in again if run.kept} == set(rows["aggregator"])
+    assert runs[-1].overrides == sample.TOGETHER
+    words = {word for run in runs for word in run.overrides}
+    assert {f"attack={name}" for name in options.names("attack")} - set(rows["attack"].map("attack={}".format)) <= words
+    cut = sample.chosen(rows, 12, seconds=0, rounds=3, seed=0)
+    assert not any(run.kept for run in cut) and all("rounds=3" in run.overrides for run in cut if run.run_id)
 
 
 SMALL = ("rounds=1", "num_byzantine=0", "model.hidden=[2]")

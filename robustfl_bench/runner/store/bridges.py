@@ -35,7 +35,7 @@ WHOLE = "all methods"
 """Stands in place of a digest where a step is for runs that name the class ``unit`` themselves, so that all its methods
 count."""
 
-_seal = kept.sealer(COLUMNS[:-1])
+_seal = kept.sealer(())
 
 DIGITS = 16
 """Digits of a proof."""

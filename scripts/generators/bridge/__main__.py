@@ -23,6 +23,7 @@ import os
 import pickle
 import random
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.records import settings
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store import bridges, kept
+from robustfl_bench.runner.store.folders import MEASURED
 from robustfl_bench.runner.store.writing import write_atomically
 from robustfl_bench.train.parts import GROUPS
 from scripts.generators.bridge import sample, side
@@ -103,7 +105,9 @@ def _prove(asked: argparse.Namespace, folder: Path) -> None:
             for place, code in enumerate((before, after))]  # fmt: skip
     lines = list(sample.lines(runs, ends[0], ends[1], revisions))
     said = [line[sample.COLUMNS.index("kept")] for line in lines]
-    print(f"{len(lines)} of {len(runs)} runs could be made, all to the same bytes with both codes")
+    print(f"{len(lines)} of {len(runs)} runs could be made, all to the same bytes with both codes; not:")
+    print(*(f"  {shlex.join(run.overrides)}: {end['status']}" for run, end in zip(runs, ends[1], strict=True)
+            if end["status"] not in MEASURED), sep="\n")  # fmt: skip
     print(f"whole kept runs of such a processor and libraries: {said.count('equal')} with the kept accuracy, "
           f"{said.count('other')} with another")  # fmt: skip
     content = _sheet(sample.COLUMNS, lines)
@@ -112,6 +116,7 @@ def _prove(asked: argparse.Namespace, folder: Path) -> None:
     write_atomically(path, _sheet(bridges.COLUMNS, bridges.rows(found, bridges.proof_of(content))))
     if lost := answered - after.ask("answered", paths):
         path.unlink()
+        bridges.sample_of(path).unlink()
         raise NoBridge(f"{len(lost)} of {len(answered)} lines of kept runs would not be answered, such as {min(lost)}")
     print(f"{path}: {len(answered)} lines of kept runs are answered, as before")
 

@@ -26,12 +26,14 @@ STRATA = (*COMPUTING, "precision", "knowledge", "byzantine_placement", "aggregat
 SMALL = {"num_threads": "1", "batch_size": "8", "attack": "ipm", "model.hidden": "[8]"}
 """A small run, beside the defaults: the settings of an option without a kept run."""
 
-TOGETHER = (SWEEP, "model.hidden=[8]", "rounds=5", "aggregator=average,krum,trmean", "attack=ipm,label_flip",
-            "partition=iid,fang")  # fmt: skip
+TOGETHER = (
+    SWEEP, "model.hidden=[8]", "rounds=5", "byzantine_placement=replace",
+    "aggregator=average,krum,trmean", "attack=ipm,label_flip", "partition=iid,fang",
+)  # fmt: skip
 """A sweep whose runs are trained together."""
 
 COLUMNS = ("command", "run_id", "end", "metrics", "weights", "model", "kept", "before", "after", "processor", SEAL)
-seal = sealer(COLUMNS[:-1])
+seal = sealer(())
 """The columns of a sample: digests of files and of the model; whether the accuracy is that of the kept run, where that
 was made whole, on such a processor, with the same libraries; the revisions of the two codes."""
 
@@ -56,7 +58,7 @@ def chosen(rows: pd.DataFrame, count: int, seconds: float, rounds: int, seed: in
     and a sweep. Kept runs that took longer than ``seconds`` make only so many ``rounds``."""
     rows = rows[~rows["code"].str.contains(" ", regex=False)].sample(frac=1, random_state=seed)
     rows = rows.sort_values("seconds", key=lambda taken: taken > seconds, kind="stable")
-    columns = [[(name, text(value)) for value in rows[name]] for name in STRATA]
+    columns = [[(name, text(value)) for value in rows[name]] for name in STRATA if name in rows]
     seen: set[tuple[str, str]] = set()
     needed, spare = list[int](), list[int]()
     for place, values in enumerate(map(set, zip(*columns, strict=True))):
