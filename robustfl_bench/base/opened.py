@@ -44,7 +44,7 @@ def watch() -> None:
     """From now on, note which files code from outside opens, and which environment variables it reads. A hook cannot be
     removed, so there is one per process."""
     sys.addaudithook(_note)
-    os.environ.__class__ = _Environment  # type: ignore[assignment]
+    os.environ.__class__ = _Environment
 
 
 class _Environment(type(os.environ)):  # type: ignore[misc]

@@ -35,7 +35,7 @@ def of_folder(path: str) -> ComparedRun:
     config = stored.read(folder)
     try:
         summary = folders.summary_in(folder)
-    except folders.Damaged as error:
+    except records.Damaged as error:
         raise ConfigError(f"cannot read {folder / 'summary.json'}: {records.one_line(error)}") from None
     return ComparedRun(folder.name, config, folder, summary or {"status": "unfinished"})
 

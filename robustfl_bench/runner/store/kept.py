@@ -121,7 +121,7 @@ def _places() -> dict[str, tuple[Path, str, str, bool]]:
     except DataError:
         return {}
     for path in reversed(paths):
-        of_file = {}
+        of_file: dict[str, tuple[Path, str, str, bool]] = {}
         with suppress(OSError, ValueError, IndexError, EOFError, zlib.error):  # damaged: it holds no run
             for part in index_of(FOLDER).parts(path):
                 text, is_sealed = content(part)
