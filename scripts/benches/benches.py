@@ -48,9 +48,22 @@ def as_of(commit: str) -> str:
     return name
 
 
+WINGS = {
+    "config": "runner",
+    "datasets:load": "parts",
+    "experiment": "runner",
+    "network": "numerics",
+    "sweeps": "runner",
+}
+"""The wings of rooms that benchmarks name, which older versions had without them."""
+
+
 def part_of(package: str, *places: str) -> Any:
-    """The first of ``places``, such as ``network.network:Network``, that a version of this package has."""
-    for place in places:
+    """The first of ``places``, such as ``network.network:Network``, that a version of this package has: in its wing, or
+    where rooms had none."""
+    wings = {room: f"{wing}.{room}" for room, wing in WINGS.items()} | {"engine": "train"}
+    in_wings = [".".join([wings.get(room, room), *rest]) for room, *rest in (place.split(".") for place in places)]
+    for place in (*in_wings, *places):
         module, _, name = place.partition(":")
         try:
             return getattr(import_module(f"{package}.{module}"), name)
