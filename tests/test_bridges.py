@@ -160,7 +160,7 @@ def test_runs_that_end_otherwise_prove_nothing() -> None:
     absent = {"status": "DataError: no data"}
     (line,) = sample.lines(runs, [made, absent], [made, absent], ["before", "after"])
     assert line[:7] == ("aggregator=krum", "1a", "finished", "a" * 16, "b" * 16, "c" * 16, "")
-    assert kept.seal_of(line[:-1]) == line[-1] and len(line) == len(sample.COLUMNS)
+    assert kept.sealer(())(line[:-1]) == line[-1] and len(line) == len(sample.COLUMNS)
     for name in ("metrics.csv", "weights.csv", "model", "status"):
         with pytest.raises(NoBridge, match=rf"aggregator=krum has another {name}: finished; after: "):
             list(sample.lines(runs, [made, absent], [made | {name: "diverged"}, absent], ["before", "after"]))
