@@ -355,7 +355,7 @@ def _train_here(
     planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
 ) -> Steps[Mapping[str, Any]]:
     """Train in this process, from the checkpoint if there is one; stops before each round."""
-    from robustfl_bench.runner.experiment.rows import begin
+    from robustfl_bench.runner.experiment.resume import begin
     from robustfl_bench.train.loop import run
 
     s, stamp, clock = planned.settings, provenance.stamp(planned, federation.data), Clock()

@@ -13,7 +13,8 @@ from robustfl_bench.parts.protocols.state import Round, State
 from robustfl_bench.runner.experiment import tracking
 from robustfl_bench.runner.experiment.plan import Plan
 from robustfl_bench.runner.experiment.provenance import stamp
-from robustfl_bench.runner.experiment.rows import restored, written
+from robustfl_bench.runner.experiment.resume import restored
+from robustfl_bench.runner.experiment.rows import written
 from robustfl_bench.runner.experiment.summary import digest
 from robustfl_bench.runner.experiment.tracking import Trackers
 from robustfl_bench.runner.processes.ring.gossip import GossipStep
