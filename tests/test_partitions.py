@@ -204,6 +204,17 @@ def test_dirichlet_with_large_alpha_is_near_uniform(per):
     np.testing.assert_allclose(counts, np.tile([60, 30, 90], (10, 1)), atol=2)
 
 
+def test_dirichlet_per_client_draws_around_the_shares_of_the_classes():
+    """Of unequal classes: the squared variation of a class over clients is that of its Beta distribution."""
+    sizes, alpha, num_clients = np.array([160_000, 30_000, 10_000]), 10, 1000
+    labels = labels_of(sizes.tolist())
+    parts = Dirichlet(alpha)(labels, num_clients, np.random.default_rng(0))
+    counts = np.array([np.bincount(labels[part], minlength=len(sizes)) for part in parts])
+    shares = sizes / sizes.sum()
+    variation = (counts.std(axis=0) / counts.mean(axis=0)) ** 2
+    np.testing.assert_allclose(variation, (1 - shares) / (shares * (alpha + 1)), rtol=0.15)
+
+
 def test_dirichlet_with_small_alpha_gives_about_one_class_per_client():
     labels = labels_of([6000] * 10)
     counts = label_counts(labels, Dirichlet(0.01)(labels, 100, rng()), 10)
