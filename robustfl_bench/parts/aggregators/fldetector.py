@@ -44,6 +44,9 @@ class FlDetector(Aggregator):
     not judged. If all participants have been removed, the model does not change. The rule stores a vector for each
     client until it detects some. Once it has removed clients, its guarantees are those of ``rule`` for the others.
 
+    A removed client never comes back, honest or not: the definition has no appeal, and under label skew the upper group
+    can hold honest clients alone. ``honest_dropped`` in ``metrics.csv`` counts them.
+
     Training goes on from the same model. The abstract says that detected clients are removed, not what follows.
 
     Code: the Gap statistic has the logarithm of the mean spread of the uniform samples, as in the authors' code; its
