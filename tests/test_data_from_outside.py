@@ -175,8 +175,8 @@ def test_a_missing_file_is_named_in_one_line(outside: Path, bench: Bench, capfd:
         ("_target_: [", "dataset=broken: "),
         ("_target_: fractions.Fraction", "Fraction must inherit from robustfl_bench.interfaces.Dataset"),
         (
-            "_target_: own_rings.Rings\nnum_test: ${oc.decode:1}",
-            "unknown resolver 'oc.decode'",
+            "_target_: own_rings.Rings\nnum_test: ${oc.nothing:1}",
+            "unknown resolver 'oc.nothing'",
         ),
     ],
 )

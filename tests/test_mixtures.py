@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from robustfl_bench.base import seeding
 from robustfl_bench.interfaces import ConfigError, Data, Dataset
-from robustfl_bench.numerics.metrics import bernoulli_vectors
+from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 from robustfl_bench.numerics.network import least_squares
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch, Population

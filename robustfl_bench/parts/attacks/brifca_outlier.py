@@ -9,7 +9,7 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Flag, Number, at_least
-from robustfl_bench.numerics.metrics import bernoulli_vectors
+from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 from robustfl_bench.parts.attacks.base import Attack, AttackView, ChoiceView, Shard
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.numerics.metrics import bernoulli_vectors
+from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 from robustfl_bench.parts.clustering.base import StartView
 
 INITS = {"model": "its own initialisation", "bernoulli": "", "fixed_seed0": "", "warm": "near the truth"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from robustfl_bench.base import seeding
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.metrics import bernoulli_vectors
+from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 from robustfl_bench.parts.datasets.base import Data, Dataset
 from robustfl_bench.parts.datasets.files import Source
 from robustfl_bench.parts.datasets.mixtures import clusters_of, mixture
