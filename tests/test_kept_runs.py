@@ -15,7 +15,7 @@ from robustfl_bench.read.runs import archive, records
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment import answers, provenance
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.runner.store import kept
+from robustfl_bench.runner.store import evidence, kept
 from robustfl_bench.runner.sweeps.ends import Outcome
 from tests.conftest import Bench, run_folders
 
@@ -226,3 +226,16 @@ def test_other_data_are_not_those_of_the_kept_run(
     assert bench(*SMALL).out.startswith("kept result: "), "bundled data follow from the code"
     monkeypatch.setattr(provenance, "_follow", lambda planned: False)
     assert bench(*SMALL, "results_dir=other").out.startswith("result: ")
+
+
+def test_runs_that_are_made_again_are_a_part_of_a_file_in_the_index(ship: Callable[..., str], bench: Bench) -> None:
+    ship(*SMALL, edit=_old)
+    (file,) = kept.files()
+    evidence.add(kept.FOLDER, [file])
+    before = file.read_bytes()
+    remade = bench("remake", str(file))
+    assert remade.code == 0 and "runs.0001.csv: 1 line, 1 in the place of earlier ones" in remade.err
+    (run,) = archive.read(str(file)).to_dict("records")
+    assert file.read_bytes() == before and run["final_accuracy"] > 0
+    forget()
+    assert "arena/runs.0001.csv" in bench(*SMALL, "results_dir=other").out
