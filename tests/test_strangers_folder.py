@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.commands import results as results_cli
-from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.runs import records
 from robustfl_bench.runner.experiment.outside_code import content_of
-from robustfl_bench.runner.store import folders, sealed
+from robustfl_bench.runner.store import folders, kept, sealed
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
 
@@ -199,7 +199,7 @@ def test_a_checkpoint_executes_nothing(bench: Bench, finished: Path, mine: Path,
 def test_a_file_of_runs_unpacks_to_no_more_than_a_file_of_runs_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(archive, "LARGEST", 1 << 20)
+    monkeypatch.setattr(kept, "LARGEST", 1 << 20)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"run,run_id,state\n" + bytes(1 << 24)))
     assert results_cli.main(["list", "--from", str(tmp_path / "bomb.csv.gz")]) == 3
     assert "bomb.csv.gz: it holds more than 1 MiB, more than any file of runs" in capsys.readouterr().err

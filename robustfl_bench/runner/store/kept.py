@@ -13,10 +13,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from robustfl_bench.base import regular
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.runner.store.evidence import INDEX, holds_runs, index_of, is_part
-from robustfl_bench.runner.store.writing import Damaged, read_regular
+from robustfl_bench.runner.store.writing import Damaged
 
 FOLDER = PACKAGE / "kept" if (PACKAGE / "kept").is_dir() else PACKAGE.parent / "results"  # inside a wheel
 """The folder of the files of kept runs."""
@@ -70,7 +71,7 @@ def content(path: Path) -> tuple[bytes, bool]:
     Raises FileNotFoundError, and ValueError, OSError, EOFError or zlib.error for a file that is not what the index
     says, cannot be unpacked, or holds more than LARGEST.
     """
-    packed = read_regular(path)
+    packed = regular.read_bytes(path)
     is_sealed = index_of(FOLDER).seals(path, packed)
     if path.suffix != ".gz":
         return packed, is_sealed
