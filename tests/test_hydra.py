@@ -137,7 +137,7 @@ def test_a_habit_makes_the_run_of_words_that_need_no_hydra(mine: Bench, tmp_path
     ],
 )  # fmt: skip
 def test_hydra_obeys_its_own_settings(mine: Bench, tmp_path: Path, words: list[str], made: str) -> None:
-    if "${hydra:runtime.cwd}" in words[0]:  # in a process of its own: Hydra keeps the first folder of a process
+    if "${hydra:runtime.cwd}" in words[0]:  # in a process of its own: within one it depended on the tests before
         command = start(tmp_path, *TINY, *words)
         _, errors = command.communicate()
         assert command.returncode == 0, errors
