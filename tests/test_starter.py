@@ -69,6 +69,6 @@ def test_a_bad_name_is_one_line_and_nothing_is_written(
 
 
 def test_a_file_that_cannot_be_written_is_one_line(bench: Bench, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").symlink_to(tmp_path / "nowhere" / "mine.py")
-    outcome = bench("new", "aggregator", "mine")
-    assert (outcome.code, outcome.err) == (2, "error: cannot write mine.py: No such file or directory\n")
+    (tmp_path / "unwritten.py").symlink_to(tmp_path / "nowhere" / "unwritten.py")
+    outcome = bench("new", "aggregator", "unwritten")
+    assert (outcome.code, outcome.err) == (2, "error: cannot write unwritten.py: No such file or directory\n")

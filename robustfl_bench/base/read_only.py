@@ -29,6 +29,9 @@ storage with no other shows in PyTorch's count of versions as well."""
 WRITABLE = {"out", "uploads"}
 """Parameters that a part fills in place."""
 
+FILLING = {"_mark"}
+"""Methods between classes of this package that change in place what they are given."""
+
 LEFT_OUT = {"Samples": {"memory"}, "Memory": {"local"}, "Updates": {"_above", "_source"}}
 """Fields of views, by class, that are changed in place, the memory of local updates, or are no part of what is
 given."""
@@ -43,7 +46,7 @@ def guarded(cls: type) -> dict[str, Callable[..., Any]]:
     methods = {}
     for name, method in vars(cls).items():
         overridden = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
-        if isinstance(method, FunctionType) and isinstance(overridden, FunctionType):
+        if isinstance(method, FunctionType) and isinstance(overridden, FunctionType) and name not in FILLING:
             methods[name] = _guarded(method, _parameters(overridden))
     return methods
 
@@ -102,10 +105,12 @@ class _Views:
     def _found(self, name: str, value: Any, is_large: bool) -> Iterator[tuple[str, Any, bool]]:
         """The tensors and arrays in a value, each with its name and whether it may be large."""
         kind = type(value)
-        if hasattr(value, "_version") or hasattr(value, "__array_interface__"):
+        if hasattr(value, "untyped_storage") or hasattr(value, "__array_interface__"):
             if id(value) not in self._seen:
                 self._seen.add(id(value))
                 yield name, value, is_large
+        elif hasattr(value, "state_dict"):  # a network
+            yield from self._found(name, dict(value.state_dict(keep_vars=True)), is_large)
         elif isinstance(value, Mapping):
             for item in value.values():
                 yield from self._found(name, item, is_large)
@@ -132,7 +137,7 @@ class _Kept:
     """A tensor or an array, and its numbers as they were; of a large one, some of them."""
 
     def __init__(self, name: str, numbers: Any, is_large: bool) -> None:
-        self.name, self._numbers, self._is_tensor = name, numbers, hasattr(numbers, "_version")
+        self.name, self._numbers, self._is_tensor = name, numbers, hasattr(numbers, "untyped_storage")
         size = numbers.numel() if self._is_tensor else numbers.size
         self._step = size // SAMPLED if is_large and size > WHOLE else 1
         self._before, self._version = self._now(), self._counted()
@@ -169,7 +174,7 @@ def _equal(before: Any, now: Any) -> bool:
     """Whether two flat tensors or arrays are equal to the bit."""
     if (before.dtype, before.shape) != (now.dtype, now.shape):
         return False
-    if not hasattr(before, "_version"):
+    if not hasattr(before, "untyped_storage"):
         return bool(before.tobytes() == now.tobytes())
     if not before.is_floating_point():
         return bool(before.equal(now))
