@@ -89,11 +89,13 @@ def bulyan(rows, f, repeated=True):
         scores = reference.krum_scores(rows, f)
         chosen = sorted(left, key=lambda i: scores[i])[: len(rows) - 2 * f]
     while len(chosen) < len(rows) - 2 * f:
-        scores = []
-        for i in left:
+
+        def score(i):
             dists = sorted(float(np.sum((rows[i] - rows[j]) ** 2)) for j in left if j != i)
-            scores.append(sum(dists[: max(len(left) - f - 2, 1)]))
-        chosen.append(left.pop(int(np.argmin(scores))))
+            return sum(dists[: max(len(left) - f - 2, 1)]), dists
+
+        chosen.append(min(left, key=score))
+        left.remove(chosen[-1])
     return near_median(rows[chosen], len(rows) - 4 * f)
 
 

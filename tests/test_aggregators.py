@@ -46,6 +46,33 @@ def test_contract(name):
     check_aggregator(rule(name), F)
 
 
+@pytest.mark.parametrize("name", [name for name in AGGREGATORS if name != "boba_es"])
+def test_the_order_of_clients_has_no_influence_where_they_are_fewest(name):
+    """At the smallest n that a rule accepts, the last of Krum's selections compare one distance."""
+    for f in (1, 2, 3, 5):
+        tested = build("aggregator", name, num_byzantine=f)
+        if "order" in tested.exempt:
+            pytest.skip(tested.exempt["order"])
+        n = next(n for n in range(2 * f + 1, 60) if accepts(tested, n))
+        for seed in range(4):
+            updates, server = skewed_round(seed, honest=n - f, wild=f, d=20)
+            order = torch.from_numpy(np.random.default_rng(seed).permutation(n))
+            turned = replace(server, clients=server.clients[order], counts=server.counts[order])
+            vectors = [
+                tested(given, replace(asked, rng=np.random.default_rng(seed))).vector
+                for given, asked in ((updates, server), (Updates(updates.matrix[order]), turned))
+            ]
+            torch.testing.assert_close(*vectors, rtol=1e-3, atol=1e-4, msg=lambda words, f=f: f"f = {f}: {words}")
+
+
+def accepts(tested, n):
+    try:
+        tested.check(n)
+    except ConfigError:
+        return False
+    return True
+
+
 @pytest.mark.slow
 def test_contract_of_the_exhaustive_search():
     check_aggregator(rule("boba_es"), F, clients=12)

@@ -25,8 +25,10 @@ class Bulyan(Aggregator):
 
     With ``selection`` ``repeated``, Krum selects one client at a time and removes it, until n - 2f are selected; each
     of the m remaining clients is compared with its m - f - 2 nearest others, at least one. With ``once``, the n - 2f
-    clients with the best scores of a single pass are selected, as in several libraries. Theory and ``check`` require n
-    >= 4f + 3; the rule can be computed for n >= 4f + 1, so that it also runs on the few means that bucketing makes.
+    clients with the best scores of a single pass are selected, as in several libraries. Of clients with equal scores
+    the one whose others are nearer comes first, so that the order of clients has no influence: with f <= 2 the last
+    score is one distance, and the two nearest clients always share it. Theory and ``check`` require n >= 4f + 3; the
+    rule can be computed for n >= 4f + 1, so that it also runs on the few means that bucketing makes.
     """
 
     num_byzantine: Annotated[int, at_least(0)]
@@ -53,18 +55,23 @@ class Bulyan(Aggregator):
         self.check_mixed(n)
         dists = updates.sq_dists.cpu().numpy().copy()
         np.fill_diagonal(dists, math.inf)
-        chosen = self._repeated(dists) if self.selection == "repeated" else _scores(dists, f).argsort(kind="stable")
+        chosen = self._repeated(dists) if self.selection == "repeated" else _by_score(dists, f)
         return Aggregate(mean_near_median(updates.of_clients(np.sort(chosen[: n - 2 * f])), n - 4 * f))
 
     def _repeated(self, dists: Array) -> NDArray[np.intp]:
         """The clients in the order in which repeated Krum selects them."""
         left, chosen = list(range(len(dists))), []
         for _ in range(len(dists) - 2 * self.num_byzantine):
-            chosen.append(left.pop(int(_scores(dists[np.ix_(left, left)], self.num_byzantine).argmin())))
+            chosen.append(left.pop(int(_by_score(dists[np.ix_(left, left)], self.num_byzantine)[0])))
         return np.array(chosen)
 
 
-def _scores(dists: Array, f: int) -> Array:
-    """Krum's scores (m,): sums of the squared distances to the m - f - 2 nearest others, at least one."""
-    sums: Array = np.sort(dists, axis=1)[:, : max(len(dists) - f - 2, 1)].sum(axis=1)
-    return sums
+def _by_score(dists: Array, f: int) -> NDArray[np.intp]:
+    """Clients (m,) from the least to the largest of Krum's scores, the sums of the squared distances to the m - f - 2
+    nearest others, at least one; of equal scores by the distance to the nearest, then to the next, and so on."""
+    near = np.sort(dists, axis=1)
+    scores = near[:, : max(len(dists) - f - 2, 1)].sum(axis=1)
+    order: NDArray[np.intp] = scores.argsort(kind="stable")
+    if (np.diff(scores[order]) == 0).any():
+        order = np.lexsort((*near.T[::-1], scores))
+    return order
