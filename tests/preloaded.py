@@ -4,12 +4,11 @@ them. No test changes either in place."""
 
 from robustfl_bench.commands import bench, ring
 from robustfl_bench.runner.config import compose
-from robustfl_bench.runner.experiment import provenance
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store import kept
 
 __all__ = ["bench", "ring"]
 
 _planned = plan(compose.resolve([]).config)
-provenance.code(_planned.config)
+_ = _planned.code
 kept.find(_planned.run_id)

@@ -20,7 +20,7 @@ from robustfl_bench.parts.datasets.base import Data
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.config.options import CONF
-from robustfl_bench.runner.experiment.plan import Plan, plan
+from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.train.evaluation import Record
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
@@ -30,7 +30,7 @@ from robustfl_bench.train.rounds import initial_state
 Job = dict[str, str]
 
 
-def planned(*overrides: str) -> Plan:
+def planned(*overrides: str) -> Request:
     """The run of these overrides, as far as it can be made without data."""
     return plan(compose.resolve(overrides).config)
 
@@ -64,7 +64,7 @@ class Recording(Aggregator):
         return Aggregate(updates.matrix.mean(dim=0))
 
 
-def of(paper: str) -> tuple[Callable[..., list[Job]], Callable[..., Plan]]:
+def of(paper: str) -> tuple[Callable[..., list[Job]], Callable[..., Request]]:
     """Two functions for the presets of a paper, by name: the swept overrides of every run, and the plan of one."""
 
     @cache
@@ -72,7 +72,7 @@ def of(paper: str) -> tuple[Callable[..., list[Job]], Callable[..., Plan]]:
         fixed = [f"+experiment={paper}/{name}", *overrides]
         return [_job(run, fixed) for run in compose.sweep(fixed)]
 
-    def planned_of(name: str, job: Job, *overrides: str) -> Plan:
+    def planned_of(name: str, job: Job, *overrides: str) -> Request:
         return planned(f"+experiment={paper}/{name}", *overrides, *(f"{key}={value}" for key, value in job.items()))
 
     return jobs, planned_of

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.runner.experiment import execute
+from robustfl_bench.runner.experiment import plan
 from tests.processes import call
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ def test_random_commands_make_a_run_or_are_refused_in_one_line(tmp_path: Path) -
 
 def plant() -> None:
     """Every plan of this process fails with an error that is not the user's."""
-    execute.plan = lambda _: {}["planted"]  # type: ignore[index]
+    plan.Request.check = lambda _: {}["planted"]  # type: ignore[index]
 
 
 def test_the_fuzz_finds_what_is_planted(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.attacks import planned as planned_attack
 from robustfl_bench.runner.config import compose
-from robustfl_bench.runner.experiment.plan import InfeasibleError, Plan, plan
+from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.rounds import initial_state
@@ -42,7 +42,7 @@ AGGREGATORS, ATTACKS = names("aggregator"), names("attack")
 
 
 @cache
-def planned(*overrides: str) -> Plan:
+def planned(*overrides: str) -> Request:
     return plan(compose.resolve([*BASE, *overrides]).config)
 
 

@@ -14,7 +14,7 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.parts.datasets import Digits
 from robustfl_bench.parts.models import Mlp
 from robustfl_bench.runner.config import request
-from robustfl_bench.runner.experiment import memory, plan
+from robustfl_bench.runner.experiment import memory, networks, plan
 from tests.conftest import Bench
 from tests.processes import start
 
@@ -162,7 +162,7 @@ def test_the_outputs_of_dense_layers_are_counted_without_a_forward_pass(hidden: 
         if isinstance(layer, nn.Linear):
             layer.register_forward_hook(lambda _, __, output: counted.append(output.numel()))
     module(torch.zeros(1, *dataset.input_shape))
-    assert plan.outputs_per_sample(Mlp(hidden), dataset) == sum(counted)
+    assert networks.outputs_per_sample(Mlp(hidden), dataset) == sum(counted)
 
 
 def refuse_compiler() -> None:

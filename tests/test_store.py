@@ -22,7 +22,8 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts import datasets
 from robustfl_bench.read.runs import records
 from robustfl_bench.runner.config import identity
-from robustfl_bench.runner.experiment import machine, provenance
+from robustfl_bench.runner.experiment import machine, plan
+from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store import folders, sealed, writing
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train.code_digest import code_digest
@@ -167,7 +168,7 @@ def test_a_result_of_other_code_of_the_package_is_named_and_made_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = bench(*SMALL)
-    monkeypatch.setattr(provenance, "code_digest", lambda config, files: "1" * 64)
+    monkeypatch.setattr(plan, "code_digest", lambda config, files: "1" * 64)
     second = bench(*SMALL)
     assert second.out == first.out
     old = first.out.removeprefix("result: ").partition(" after")[0]
@@ -686,4 +687,4 @@ def test_rows_that_changed_without_changing_their_length_are_found(tmp_path: Pat
 
 def test_parts_of_the_package_are_no_parts_from_outside() -> None:
     config = {"aggregator": {"_target_": "robustfl_bench.aggregators.Krum", "inner": {"_target_": "math.floor"}}}
-    assert provenance.code(config) == {"package": code_digest(config), "parts": {}}
+    assert not OutsideCode(config).groups

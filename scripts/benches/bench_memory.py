@@ -27,7 +27,8 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment import memory
 from robustfl_bench.runner.experiment.execute import completing
 from robustfl_bench.runner.experiment.machine import choose_device
-from robustfl_bench.runner.experiment.plan import num_params, plan
+from robustfl_bench.runner.experiment.networks import num_params
+from robustfl_bench.runner.experiment.plan import plan
 
 ROUNDS = 3
 MB = 1e6

@@ -22,7 +22,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.datasets.base import Data
 from robustfl_bench.runner.config import compose, options
-from robustfl_bench.runner.experiment.plan import Plan, plan
+from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.processes.ring.launch import local
 from robustfl_bench.runner.processes.ring.link import joined
 from robustfl_bench.runner.processes.shards.context import SpreadStep
@@ -42,7 +42,7 @@ SHARED = ("num_clients=20", "num_byzantine=3", "model.hidden=[32]", "rounds=1")
 COLUMNS = ("rule", "round", "place", "difference", "refused")
 
 
-def cases() -> Iterator[tuple[str, str, Plan]]:
+def cases() -> Iterator[tuple[str, str, Request]]:
     """Every rule in every round in which it can be planned."""
     for rule in options.names("aggregator"):
         if options.original("aggregator", rule) == rule:
@@ -60,7 +60,7 @@ def measured(rank: int, size: int, folder: Path) -> None:
         for rule, name, planned in cases():
             data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
 
-            def federation(kind: type[Federation], planned: Plan = planned, data: Data = data) -> Federation:
+            def federation(kind: type[Federation], planned: Request = planned, data: Data = data) -> Federation:
                 return kind(planned.settings, planned.parts, data)
 
             def compared(made: torch.Tensor) -> float:

@@ -11,7 +11,7 @@ from robustfl_bench.read.runs import records
 from robustfl_bench.runner.config import request
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers
-from robustfl_bench.runner.experiment.execute import complete, folder_of
+from robustfl_bench.runner.experiment.execute import complete
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store import folders
 
@@ -69,9 +69,8 @@ def _folder(results_dir: str | Path | None) -> list[str]:
 
 def _made(config: Mapping[str, Any], call: Call, stacklevel: int) -> Result:
     notes: list[str] = []
-    planned = plan(config)
-    answer = answers.stored(planned, folder_of(planned, call), notes.append)
-    answer = answer or complete(planned, call, note=notes.append)
+    wanted = plan(config, call)
+    answer = answers.stored(wanted, notes.append) or complete(wanted, note=notes.append)
     for line in notes:
         warnings.warn(line, stacklevel=stacklevel)
     return of_folder(Path(answer.place))

@@ -49,7 +49,7 @@ class Conditions:
 
 def conditions(arena: Arena) -> Conditions:
     """The conditions of an arena's scores."""
-    from robustfl_bench.runner.experiment.plan import num_params  # late: it imports PyTorch
+    from robustfl_bench.runner.experiment.networks import num_params  # late: it imports PyTorch
 
     track, dataset, panels = arena.track, _data(arena), arena.panels.values()
     model = track.config["model"]

@@ -17,7 +17,7 @@ from robustfl_bench.read.runs import archive
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import options
-from robustfl_bench.runner.experiment import outside_code
+from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store.writing import Damaged, check_plain, write_atomically
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ArenaEntry:
         archive.write(self.runs, str(folder / RUNS))
         facts = {"name": self.name, "protocol": self.protocol, "command": self.command, self.group: dict(self.content)}
         write_atomically(folder / FACTS, options.written(facts))
-        for origin in outside_code.code(outside_code.targets(self.content)):
+        for origin in OutsideCode({self.group: self.content}).sources:
             name, source = ("cells.py", origin) if isinstance(origin, bytes) else (origin.name, origin.read_bytes())
             write_atomically(folder / name, source)
         made = [f"{title}: {'; '.join(sorted(set(self.runs[key].dropna().astype(str))))}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robustfl_bench.runner.experiment import provenance, repeatable
-from robustfl_bench.runner.experiment.plan import Asked
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import score_of_line, tuned_by, words, words_of_line
 from robustfl_bench.runner.store import folders, kept, lines
 from robustfl_bench.runner.store.writing import Damaged
@@ -41,35 +41,36 @@ def of_summary(folder: folders.RunFolder, summary: Mapping[str, Any], what: str 
     return Answer(what, summary["status"], words(summary), str(folder.path), tuned_by(summary), summary)
 
 
-def existing(asked: Asked, folder: folders.RunFolder, say: Say, unseeded: bool = False) -> Answer | None:
+def existing(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
     """The result of a run that need not be made: that of its folder if the run has ended there, else the kept one.
 
     ``unseeded``: also one that answers no later run, for those who read results.
     """
-    if (folder.path / "summary.json").exists():
-        return stored(asked, folder, say, unseeded)
-    return from_kept(asked, say, unseeded)
+    if (request.folder.path / "summary.json").exists():
+        return stored(request, say, unseeded)
+    return from_kept(request, say, unseeded)
 
 
-def stored(asked: Asked, folder: folders.RunFolder, say: Say, unseeded: bool = False) -> Answer | None:
+def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
     """The result in a run folder, if it still counts; None after ``say`` was called with the reason, or if there is
     none."""
+    folder = request.folder
     for copy in folder.copies:
         say(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
     try:
         summary = folder.summary()
         if summary is None or summary["status"] not in folders.MEASURED:
             return None
-        if damage := provenance.damage(asked, folder, summary):
+        if damage := provenance.damage(request, summary):
             raise Damaged(damage)
-        if (other := provenance.other(asked, summary)) is not None:
+        if (other := provenance.other(request, summary)) is not None:
             raise Damaged(f"{words(summary)} was made with {other}")
         if not unseeded and is_unseeded(summary):
-            raise Damaged(repeatable.uses(asked.config, _unseeded(summary)))
+            raise Damaged(repeatable.uses(request.outside, _unseeded(summary)))
     except Damaged as error:
         say(f"stored result not used: {error}; running again  {folder.path}")
         return None
-    _remark(asked, summary, say, folder.path)
+    _remark(request, summary, say, folder.path)
     return of_summary(folder, summary, "stored result")
 
 
@@ -85,41 +86,41 @@ def _unseeded(result: Mapping[str, Any]) -> list[str]:
     return found if isinstance(found, list) else []
 
 
-def from_kept(asked: Asked, say: Say, unseeded: bool = False) -> Answer | None:
+def from_kept(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
     """The result of a run that the package keeps, if it counts; else None, after ``say`` was called with the reason.
 
     A kept line that lacks the score by which runs with this config are judged does not count.
     """
-    line = kept.find(asked.run_id) if asked.settings.use_kept else None
+    line = kept.find(request.run_id) if request.settings.use_kept else None
     if line is None or line["state"] not in folders.MEASURED:
         return None
-    if (value := score_of_line(line, asked.dataset.source)) is None:
+    if (value := score_of_line(line, request.dataset.source)) is None:
         return None
-    if (other := provenance.other_than_line(asked, line)) is not None:
+    if (other := provenance.other_than_line(request, line)) is not None:
         say(f"results of {line['file']} not used: made with {other}")
         return None
     origin = {"versions": lines.versions(line.get("versions")), "code": lines.code_of_line(line.get("code"))}
     if not unseeded and is_unseeded(origin):
-        say(f"results of {line['file']} not used: {repeatable.uses(asked.config, _unseeded(origin))}")
+        say(f"results of {line['file']} not used: {repeatable.uses(request.outside, _unseeded(origin))}")
         return None
-    _remark(asked, {**line, **origin}, say, line["file"])
+    _remark(request, {**line, **origin}, say, line["file"])
     return Answer("kept result", line["state"], words_of_line(line), line["file"], value, {})
 
 
-def _remark(asked: Asked, result: Mapping[str, Any], say: Say, place: object) -> None:
+def _remark(request: Request, result: Mapping[str, Any], say: Say, place: object) -> None:
     """Call ``say`` with each reason for which the same command could give another result than this one."""
     unlike = provenance.remark(result.get("versions"), result.get("processor"), result.get("device"))
     if unlike is not None:
         say(f"{unlike}  {place}")
     if unseeded := _unseeded(result):
-        say(repeatable.remark(asked.config, unseeded))
+        say(repeatable.remark(request.outside, unseeded))
 
 
-def status(asked: Asked, folder: folders.RunFolder) -> str | None:
+def status(request: Request) -> str | None:
     """How a run ended, in its folder or as kept; None if it has not, or if its summary is damaged."""
     try:
-        summary = folder.summary()
+        summary = request.folder.summary()
     except Damaged:
         return None
-    line = kept.find(asked.run_id) if summary is None else None
+    line = kept.find(request.run_id) if summary is None else None
     return line["state"] if line is not None else summary["status"] if summary is not None else None

@@ -23,7 +23,7 @@ from robustfl_bench.runner.experiment.machine import (
     threads,
     unused_gpu,
 )
-from robustfl_bench.runner.experiment.plan import Asked, Plan, outline, plan
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.rows import Clock, written
 from robustfl_bench.runner.experiment.stack import Steps, Waiting, alone
 from robustfl_bench.runner.experiment.summary import digest, results
@@ -62,42 +62,37 @@ def execute(
 
     A stored result, or a ``kept`` one, answers without building the parts, which would import torch.
     """
-    call = call or Call()
-    asked: Asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the result was made
-    existing = answers.existing if kept else answers.stored
-    folder = folder_of(asked, call)
-    answer, earlier = existing(asked, folder, note), folder.ended_at
+    request = Request(cfg, call)
+    if cfg.get("tracker"):
+        request.check()  # the rest was checked when the result was made
+    answer, earlier = (answers.existing if kept else answers.stored)(request, note), request.folder.ended_at
     while answer is None:
         try:
-            answer = complete(asked := asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
+            answer = complete(request, train, note)
         except RunLocked as error:
             if not cfg["wait"]:
                 raise
             note(f"{error}: its result is waited for; wait=false leaves it to that process")
             time.sleep(POLL)
-            answer = answers.stored(asked, folder, note, unseeded=folder.ended_at != earlier)
-    for line in _idle(asked, call):
+            answer = answers.stored(request, note, unseeded=request.folder.ended_at != earlier)
+    for line in _idle(request):
         note(line)
     return answer.tell()
 
 
-def _idle(asked: Asked, call: Call) -> Iterator[str]:
+def _idle(request: Request) -> Iterator[str]:
     """Remarks on what the call names in vain: a number of attackers without an attack, a graph without gossip."""
-    words = [word for word in call.overrides if word.startswith("num_byzantine=") and not word.endswith("=0")]
-    if words and not asked.settings.num_byzantine:
-        declared = f"num_byzantine_declared={asked.settings.num_byzantine_declared}"
+    s, overrides = request.settings, request.call.overrides
+    words = [word for word in overrides if word.startswith("num_byzantine=") and not word.endswith("=0")]
+    if words and not s.num_byzantine:
+        declared = f"num_byzantine_declared={s.num_byzantine_declared}"
         yield f"{words[-1]} without an attack: all clients are honest, and a rule that takes f assumes {declared}"
-    graphs = [word for word in call.overrides if word.startswith("topology=")]
-    if graphs and "topology" not in (asked.config["protocol"] or {}):
+    graphs = [word for word in overrides if word.startswith("topology=")]
+    if graphs and "topology" not in (request.config["protocol"] or {}):
         yield f"{graphs[-1]} without protocol=gossip: clients have a server, and no neighbours"
 
 
-def complete(
-    planned: Plan,
-    call: Call | None = None,
-    train: "Train | None" = None,
-    note: Callable[[str], None] = note,
-) -> Answer:
+def complete(request: Request, train: "Train | None" = None, note: Callable[[str], None] = note) -> Answer:
     """Run the experiment or resume it; ``train`` replaces training in this process.
 
     If another process has finished it a moment ago, its result is the answer. ``note`` is called before the first
@@ -106,61 +101,57 @@ def complete(
     Raises ConfigError (also for ``dry_run``), DataError, RunLocked, OSError (results folder) with nothing written,
     Interrupted, or RunFailed.
     """
-    if planned.settings.dry_run:
+    request.check()
+    if request.settings.dry_run:
         raise ConfigError("dry_run=true makes no run; robustfl-bench itself says what would be made")
-    return alone(completing(planned, call, train, note))
+    return alone(completing(request, train, note))
 
 
 def completing(
-    planned: Plan,
-    call: Call | None = None,
-    train: "Train | None" = None,
-    note: Callable[[str], None] = note,
-    silent: bool = False,
+    request: Request, train: "Train | None" = None, note: Callable[[str], None] = note, silent: bool = False
 ) -> Steps[Answer]:
     """The steps of ``complete``, which stop before each round; ``silent``: without a bar for the run."""
-    tracking.check(planned.parts.tracker)
-    if (noise := planned.parts.local_update.privacy) is not None:
+    tracking.check(request.parts.tracker)
+    if (noise := request.parts.local_update.privacy) is not None:
         noise.check()
-    provenance.code(planned.config)  # now, as the files may change while the run goes on
-    call = call or Call()
-    folder = folder_of(planned, call)
-    datasets.require(planned.dataset, planned.settings.data_dir)
-    where = memory.check(planned)
+    _ = request.code  # now, as the files may change while the run goes on
+    folder, outside = request.folder, request.outside
+    datasets.require(request.dataset, request.settings.data_dir)
+    where = memory.check(request)
     earlier = folder.ended_at
     folder.open()
-    trackers, summary = Trackers(planned, folder, note), None
+    trackers, summary = Trackers(request, folder, note), None
     try:  # another process may have ended it a moment ago
-        if (answer := answers.stored(planned, folder, lambda _: None, folder.ended_at != earlier)) is not None:
+        if (answer := answers.stored(request, lambda _: None, folder.ended_at != earlier)) is not None:
             return answer
         try:
-            with repeatable.watched(planned.config), no_exit(lambda: repeatable.named(planned.config)):
-                data = _load(planned)
-                federation = _federation(planned, data, where)
+            with repeatable.watched(outside), no_exit(lambda: str(outside)):
+                data = _load(request)
+                federation = _federation(request, data, where)
         except Exception as error:  # errors of the call, not failures of a run: nothing is left
             folder.discard()
             if isinstance(error, MemoryError):
                 raise ConfigError(f"the memory does not suffice to deal out the data: {error}") from error
             raise
-        folder.begin(planned.config)
-        gpu = unused_gpu(planned.settings.device, data.train_x.device)
-        unknown = provenance.without_source(planned.config)
-        sourceless = f"{' and '.join(unknown)} has no source: its result answers no later run" if unknown else ""
-        for line in [*planned.settings.remarks(), *filter(None, (gpu, sourceless))]:
+        folder.begin(request.config)
+        gpu = unused_gpu(request.settings.device, data.train_x.device)
+        unknown = " and ".join(outside.without_source)
+        sourceless = f"{unknown} has no source: its result answers no later run" if unknown else ""
+        for line in [*request.settings.remarks(), *filter(None, (gpu, sourceless))]:
             note(line)
-        outcome, trace = yield from _attempt(planned, data, federation, folder, train, trackers, silent)
+        outcome, trace = yield from _attempt(request, data, federation, folder, train, trackers, silent)
         if changed := folder.changed():  # of that nothing is sealed
             outcome |= {"status": folders.FAILED, "error": changed}
             folder.forget_rows()
-            folder.begin(planned.config)
-        ended = _facts(planned, folder, call, outcome["device"]) | outcome
-        if read := provenance.read(planned.config):
+            folder.begin(request.config)
+        ended = _facts(request, outcome["device"]) | outcome
+        if read := outside.read:
             ended["code"]["read"] = read
         for group, paths in read.items():
             note(f"{group} reads {' and '.join(paths)}: a change there counts as one of its code")
-        if unseeded := repeatable.unseeded(planned.config):
+        if unseeded := repeatable.unseeded(outside):
             ended["code"]["unseeded"] = unseeded
-            note(repeatable.remark(planned.config, unseeded))
+            note(repeatable.remark(outside, unseeded))
         folder.finish(ended, trace)
         summary = ended
     finally:
@@ -172,7 +163,7 @@ def completing(
 
 
 def _attempt(
-    planned: Plan,
+    request: Request,
     data: Any,
     federation: Any,
     folder: folders.RunFolder,
@@ -182,22 +173,22 @@ def _attempt(
 ) -> Steps[tuple[dict[str, Any], str | None]]:
     """Train; returns the outcome, and the traceback of a failure."""
     outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
-    outcome["data"] = provenance.origin(planned, data)
+    outcome["data"] = provenance.origin(request, data)
     try:
-        outcome["products"] = _in_precision(planned, federation)
-        if planned.settings.precision != "highest" and outcome["products"] == "float32":
-            note(f"precision={planned.settings.precision}: this processor has no units for it that serve this model; "
+        outcome["products"] = _in_precision(request, federation)
+        if request.settings.precision != "highest" and outcome["products"] == "float32":
+            note(f"precision={request.settings.precision}: this processor has no units for it that serve this model; "
                  "products are in float32")  # fmt: skip
         with (
-            threads(choose_threads(planned, len(data.train_y))) as number,
-            no_exit(lambda: repeatable.named(planned.config)),
+            threads(choose_threads(request, len(data.train_y))) as number,
+            no_exit(lambda: str(request.outside)),
         ):
             outcome["num_threads"] = number
             if train is None:
-                outcome |= yield from _train_beside_others(planned, federation, folder, trackers, silent)
+                outcome |= yield from _train_beside_others(request, federation, folder, trackers, silent)
             else:
-                outcome |= train(planned, federation, folder, trackers)
-        return outcome | {"status": folders.FINISHED} | results(_all_rows(planned, folder)), None
+                outcome |= train(request, federation, folder, trackers)
+        return outcome | {"status": folders.FINISHED} | results(_all_rows(request, folder)), None
     except (Interrupted, CannotWrite):
         raise
     except ConfigError:  # found when a part was first used
@@ -223,11 +214,11 @@ def _words(error: Exception) -> str:
     return line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
 
 
-def _in_precision(planned: Plan, federation: Any) -> str:
+def _in_precision(request: Request, federation: Any) -> str:
     """Let a federation compute with the precision of its settings; returns the type of the factors of its products."""
     from robustfl_bench.numerics.network import bfloat16
 
-    precision = planned.settings.precision
+    precision = request.settings.precision
     products = set_precision(precision, federation.data.train_x.device)
     if precision == "medium" and (network := bfloat16.rounded(federation.network)) is not None:
         federation.network = network
@@ -235,82 +226,71 @@ def _in_precision(planned: Plan, federation: Any) -> str:
     return products
 
 
-def _all_rows(planned: Plan, folder: folders.RunFolder) -> list[dict[str, float]]:
+def _all_rows(request: Request, folder: folders.RunFolder) -> list[dict[str, float]]:
     """The rows of the whole run; raises Damaged if they are not as they were written, and, after removing them, if they
     are not exactly those."""
     if changed := folder.changed():
         raise Damaged(changed)
     try:
         rows = folder.rows()
-        provenance.check_rows(rows, planned.settings)
+        provenance.check_rows(rows, request.settings)
     except Damaged:
         folder.forget_rows()
         raise
     return rows
 
 
-def take_part(cfg: Mapping[str, Any], call: Call, train: "Train") -> None:
+def take_part(request: Request, train: "Train") -> None:
     """Train as a client of an experiment whose results another process writes. Raises ConfigError or DataError."""
-    planned = plan(cfg)
-    provenance.code(planned.config)
-    data = _load(planned)
-    federation = _federation(planned, data)
-    _in_precision(planned, federation)
-    with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # the other process records it
-        train(planned, federation, folder_of(planned, call), None)
+    _ = request.code
+    data = _load(request)
+    federation = _federation(request, data)
+    _in_precision(request, federation)
+    with threads(choose_threads(request, len(data.train_y))), suppress(Diverged):  # the other process records it
+        train(request, federation, request.folder, None)
 
 
-def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | None = None) -> None:
+def record(outcome: Mapping[str, Any], request: Request, trace: str | None = None) -> None:
     """Write a run folder that says why this cell of a sweep has no result: the ``status`` and the ``error`` of
     ``outcome``.
 
     Raises RunLocked or CannotWrite.
     """
-    folder = folder_of(planned, call)
+    folder = request.folder
     folder.open()
     try:
-        folder.begin(planned.config)
-        folder.finish({**_facts(planned, folder, call, None), **outcome}, trace)
+        folder.begin(request.config)
+        folder.finish({**_facts(request, None), **outcome}, trace)
     finally:
         folder.close()
 
 
-def folder_of(asked: Asked, call: Call) -> folders.RunFolder:
-    """The folder of a run, whose name says what was chosen."""
-    s, chosen = asked.settings, call.choices
-    attack = f"{chosen.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
-    groups = [chosen.get("partition", ""), attack, chosen.get("aggregator", "")]
-    if asked.config["clustering"]:
-        groups.append(chosen.get("clustering", ""))
-    name = folders.slug(asked.dataset.name, *groups, f"s{s.seed}")
-    return folders.RunFolder(s.results_dir, name, asked.run_id)
-
-
-def _facts(planned: Plan, folder: folders.RunFolder, call: Call, device: str | None) -> dict[str, Any]:
+def _facts(request: Request, device: str | None) -> dict[str, Any]:
     """The facts in the summary of every run, however it ended."""
+    folder, choices = request.folder, request.call.choices
     seconds = folder.path / "timings.csv"
     rows = seconds.read_text().split()[1:] if seconds.exists() else []
     return {
         "run_id": folder.run_id,
         "name": folder.path.name,
-        "choices": {group: call.choices[group] for group in DEFINING if group in call.choices},
-        "scale": planned.settings.scale,
-        "variant": planned.settings.variant,
-        "command": call.command,
-        "reference_id": planned.reference_id,
+        "choices": {group: choices[group] for group in DEFINING if group in choices},
+        "scale": request.settings.scale,
+        "variant": request.settings.variant,
+        "command": request.call.command,
+        "reference_id": request.reference_id,
         "seconds": round(sum(float(row.split(",")[1]) for row in rows), 3),
-        "code": provenance.code(planned.config),
+        "code": dict(request.code),
     } | facts(device)
 
 
-def _load(planned: Plan) -> Any:
-    return samples.load(planned, choose_device(planned.settings.device))
+def _load(request: Request) -> Any:
+    return samples.load(request, choose_device(request.settings.device))
 
 
-def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> Any:
+def _federation(request: Request, data: Any, where: memory.Where = "float32") -> Any:
     from robustfl_bench.train.stack import Stackable
 
-    own = planned.settings, planned.parts, data
+    own = request.settings, request.parts, data
     if where == "file":
         from robustfl_bench.train.storage import OnDisk
 
@@ -319,24 +299,24 @@ def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> An
         from robustfl_bench.train.storage import InBfloat16
 
         federation = InBfloat16(*own)
-    elif (shelf := samples.shared(planned, data.train_x.device)) is not None:
+    elif (shelf := samples.shared(request, data.train_x.device)) is not None:
         from robustfl_bench.runner.experiment.shared_clients import SharedClients
 
         federation = SharedClients(*own, shelf)
     else:
         federation = Stackable(*own)
-    if overrides(planned.parts.attack, "claim"):
+    if overrides(request.parts.attack, "claim"):
         from robustfl_bench.train.claims import claimed
 
         federation.counts = claimed(federation)
     return federation
 
 
-Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]
+Train = Callable[[Request, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]
 
 
 def _train_beside_others(
-    planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
+    request: Request, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
 ) -> Steps[Mapping[str, Any]]:
     """Train in this process, and go on from the last checkpoint where other runs had filled the GPU."""
     import torch
@@ -344,21 +324,21 @@ def _train_beside_others(
     device = federation.data.train_x.device
     while True:
         try:
-            return (yield from _train_here(planned, federation, folder, trackers, silent))
+            return (yield from _train_here(request, federation, folder, trackers, silent))
         except torch.OutOfMemoryError:
             if not memory.others_on(device):
                 raise
-        memory.wait_for_others(planned, device)  # the error, which holds what the round had, is gone
+        memory.wait_for_others(request, device)  # the error, which holds what the round had, is gone
 
 
 def _train_here(
-    planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
+    request: Request, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
 ) -> Steps[Mapping[str, Any]]:
     """Train in this process, from the checkpoint if there is one; stops before each round."""
     from robustfl_bench.runner.experiment.resume import begin
     from robustfl_bench.train.loop import run
 
-    s, stamp, clock = planned.settings, provenance.stamp(planned, federation.data), Clock()
+    s, stamp, clock = request.settings, provenance.stamp(request, federation.data), Clock()
     state = begin(federation, folder, stamp)
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds
@@ -366,7 +346,7 @@ def _train_here(
         if state.round < s.rounds:
             clock.stop()
             clock.go_on((yield Waiting(federation, state)))
-        rounds = run(federation, state, repeatable.step_of(planned.config))
+        rounds = run(federation, state, repeatable.step_of(request.outside))
         for state in written(rounds, folder, federation, state.round, trackers, silent, clock):  # noqa: B020
             if (began := time.monotonic()) >= due and state.round < s.rounds:
                 folder.save_checkpoint({"state": state.stored()}, stamp)

@@ -16,7 +16,7 @@ from robustfl_bench import __version__
 from robustfl_bench.base.children import terminable
 from robustfl_bench.base.code_digest import PACKAGE, package_digest
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.experiment.plan import Plan, num_params
+from robustfl_bench.runner.experiment.plan import Request
 
 if TYPE_CHECKING:
     import torch
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 SMALL = 5e7  # samples x parameters of a round up to which a second thread saves no time
 
 
-def work_of_round(planned: Plan, samples: int) -> int:
+def work_of_round(request: Request, samples: int) -> int:
     """Samples of a round times parameters, if there are ``samples`` in all."""
-    s, dim = planned.settings, num_params(planned.parts.model, planned.parts.dataset)
+    s, dim = request.settings, request.dim
     return dim * (samples if s.batch_size is None else min(samples, s.batch_size * s.clients_per_round))
 
 
-def choose_threads(planned: Plan, samples: int) -> int:
+def choose_threads(request: Request, samples: int) -> int:
     """The number of threads that share the work of a run."""
-    if planned.settings.num_threads is not None:
-        return planned.settings.num_threads
-    if work_of_round(planned, samples) < SMALL:
+    if request.settings.num_threads is not None:
+        return request.settings.num_threads
+    if work_of_round(request, samples) < SMALL:
         return 1
     given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("OMP_NUM_THREADS")
     if given and given.isdigit():
         return int(given)
-    return max(1, cores() // planned.settings.processes)
+    return max(1, cores() // request.settings.processes)
 
 
 def cores() -> int:

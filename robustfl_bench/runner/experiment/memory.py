@@ -21,7 +21,8 @@ from robustfl_bench.parts.datasets.files import bytes_read
 from robustfl_bench.runner.experiment import samples
 from robustfl_bench.runner.experiment.free_memory import Reservations, free_bytes
 from robustfl_bench.runner.experiment.machine import choose_device, release_gpu
-from robustfl_bench.runner.experiment.plan import Plan, num_params, outputs_per_sample
+from robustfl_bench.runner.experiment.networks import outputs_per_sample
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.store.shared import SharedFiles, folder_of_user
 from robustfl_bench.train.participation import taking_part
 from robustfl_bench.train.parts import Parts
@@ -43,43 +44,43 @@ POLL = 2.0  # seconds between two looks at the room that other runs leave
 GAP = 3  # looks at which no other run may be seen on a GPU: other processes may be between two of theirs
 
 
-def check(planned: Plan) -> Where:
+def check(request: Request) -> Where:
     """Where the updates of a round are: in a file if the run fits into memory without them only.
 
     Waits where the run fits, here or on its GPU, only once other runs have ended. Raises ConfigError when it certainly
     does not fit, and where the device does not exist.
     """
-    device, processes = choose_device(planned.settings.device), _processes_here(planned)
-    needed, files, on_cpu = needs(planned, device), _files(planned, device), device.type == "cpu"
+    device, processes = choose_device(request.settings.device), _processes_here(request)
+    needed, files, on_cpu = needs(request, device), _files(request, device), device.type == "cpu"
     here = {what: processes * size for what, size in (files | (needed if on_cpu else {})).items()}
-    alone = on_cpu and planned.settings.processes == 1
-    if on_disk := alone and sum(here.values()) > free_bytes() and _has_room(planned):
-        here = files | _with_updates_on_disk(planned, needed)
+    alone = on_cpu and request.settings.processes == 1
+    if on_disk := alone and sum(here.values()) > free_bytes() and _has_room(request):
+        here = files | _with_updates_on_disk(request, needed)
     if not on_cpu:
-        _wait_for_gpu(planned, device, needed)
+        _wait_for_gpu(request, device, needed)
     if sum(here.values()) > (free := free_bytes()):
-        raise _refusal(planned, here, free, "this machine")
-    place: Where = "file" if on_disk else "bfloat16" if in_bfloat16(planned) else "float32"
-    shared = _shared(planned, device) if place == "float32" else ()
-    _wait_for_room(planned, sum(size for what, size in here.items() if what not in shared))
+        raise _refusal(request, here, free, "this machine")
+    place: Where = "file" if on_disk else "bfloat16" if in_bfloat16(request) else "float32"
+    shared = _shared(request, device) if place == "float32" else ()
+    _wait_for_room(request, sum(size for what, size in here.items() if what not in shared))
     if on_disk:
-        folder = planned.settings.results_dir
-        say(f"{_updates_of(planned)} are kept in a file in {folder}: {_size(_matrix(planned))} do not fit into memory")
+        folder = request.settings.results_dir
+        say(f"{_updates_of(request)} are kept in a file in {folder}: {_size(_matrix(request))} do not fit into memory")
     return place
 
 
-def _refusal(planned: Plan, wanted: Mapping[str, int], free: int, where: str) -> ConfigError:
+def _refusal(request: Request, wanted: Mapping[str, int], free: int, where: str) -> ConfigError:
     """That a run which needs these bytes does not fit into the ``free`` ones, and what to lower."""
     worst = max(wanted, key=lambda what: wanted[what])
-    dataset, n, processes = planned.parts.dataset, _updates_per_round(planned), planned.settings.processes
-    of_data = worst in (_samples_of(dataset), _files_of(dataset)) and not _drawn(planned.config["dataset"])
-    advice = f"take a smaller data set than dataset={dataset.name}" if of_data else f"lower {_largest(planned.config)}"
-    sizes = f"(n={n}, d={num_params(planned.parts.model, dataset)})"
+    dataset, n, processes = request.parts.dataset, _updates_per_round(request), request.settings.processes
+    of_data = worst in (_samples_of(dataset), _files_of(dataset)) and not _drawn(request.config["dataset"])
+    advice = f"take a smaller data set than dataset={dataset.name}" if of_data else f"lower {_largest(request.config)}"
+    sizes = f"(n={n}, d={request.dim})"
     taken = _size(wanted[worst]) + f" in {processes} processes" * (processes > 1)
     return ConfigError(f"{worst} take {taken} and {_size(free)} are free on {where} {sizes}; {advice}")
 
 
-def in_bfloat16(planned: Plan) -> bool:
+def in_bfloat16(request: Request) -> bool:
     """Whether the updates of a round are stored in bfloat16, in which they arrive.
 
     Those of small runs are not, which may train together, nor those of clients with so few samples that most of them
@@ -88,14 +89,14 @@ def in_bfloat16(planned: Plan) -> bool:
     from robustfl_bench.numerics.network.flat import CHUNK  # late: they import torch
     from robustfl_bench.parts.protocols.star import Star
 
-    s, attack, course = planned.settings, planned.parts.attack, planned.parts.course
+    s, attack, course = request.settings, request.parts.attack, request.parts.course
     arrive = isinstance(course, Star) and course.update_dtype is not None and s.processes == 1
     asks = s.num_byzantine and (attack.plans or (attack.crafts and not attack.by_columns))
-    takes_turns = s.clients_per_round * _at_once(planned) >= _TURNS * CHUNK
-    return arrive and not asks and takes_turns and _matrix(planned) > SMALL
+    takes_turns = s.clients_per_round * _at_once(request) >= _TURNS * CHUNK
+    return arrive and not asks and takes_turns and _matrix(request) > SMALL
 
 
-def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
+def needs(request: Request, device: "torch.device") -> dict[str, int]:
     """The bytes that a run, or one of its ``processes``, needs at least on its device, by what needs them.
 
     They are lower bounds: the clients, what the local update remembers of the honest ones that take part, the models
@@ -103,58 +104,58 @@ def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
     samples if they are drawn or their number is declared, unless this process has loaded them. Two are means over the
     clients, where every training sample has a client: the clients' copy of their samples, and the feature maps of one.
     """
-    settings, parts = planned.settings, planned.parts
-    n, d = _updates_per_round(planned), num_params(parts.model, parts.dataset)
+    settings, parts = request.settings, request.parts
+    n, d = _updates_per_round(request), request.dim
     models = 1 if parts.clustering is None else parts.clustering.num_clusters
     vectors, shape = parts.local_update.remembered, math.prod(parts.dataset.input_shape)
     remembered = _taking_part(settings, parts) // settings.processes if vectors else 0
-    own = _own(planned)
+    own = _own(request)
     remembers = type(parts.local_update).__name__
     return {
-        _updates_of(planned): _held(planned),
+        _updates_of(request): _held(request),
         f"what {remembers} remembers of {remembered} clients": _FLOAT * vectors * remembered * d,
         f"{models} models of d={d} parameters": _FLOAT * models * d,
         f"the (n, n) matrices of n={n} clients": _DOUBLE * n**2 * _square_matrices(parts),
-        _samples_of(parts.dataset): _FLOAT * (0 if samples.is_loaded(planned, device) else _numbers(planned)),
+        _samples_of(parts.dataset): _FLOAT * (0 if samples.is_loaded(request, device) else _numbers(request)),
         COPIES: _FLOAT * int(own * _least_honest(settings)) * shape,
-        "the feature maps of a client": _FLOAT * _at_once(planned) * outputs_per_sample(parts.model, parts.dataset),
+        "the feature maps of a client": _FLOAT * _at_once(request) * outputs_per_sample(parts.model, parts.dataset),
         f"{settings.total_clients} clients": _CLIENT * settings.total_clients,
     }
 
 
-def _own(planned: Plan) -> float:
+def _own(request: Request) -> float:
     """The mean number of samples of a client, where every training sample has one; else 0."""
-    if "covering" in planned.parts.partition.exempt:
+    if "covering" in request.parts.partition.exempt:
         return 0.0
-    mean = _train_samples(planned) / planned.settings.num_clients
-    return mean * (1 - (planned.settings.validation_share or 0))
+    mean = _train_samples(request) / request.settings.num_clients
+    return mean * (1 - (request.settings.validation_share or 0))
 
 
-def _at_once(planned: Plan) -> int:
+def _at_once(request: Request) -> int:
     """The number of samples of a client that go through the network together."""
-    return int(min(planned.settings.batch_size or math.inf, _own(planned)))
+    return int(min(request.settings.batch_size or math.inf, _own(request)))
 
 
-def _processes_here(planned: Plan) -> int:
+def _processes_here(request: Request) -> int:
     """The number of the run's processes on this machine: all that it starts, or those that ``torchrun`` started here;
     1 if it does not report them."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if "RANK" in os.environ else planned.settings.processes
+    return int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if "RANK" in os.environ else request.settings.processes
 
 
-def _shared(planned: Plan, device: "torch.device") -> tuple[str, ...]:
+def _shared(request: Request, device: "torch.device") -> tuple[str, ...]:
     """What of ``needs`` and of files processes on this machine have in common. The system keeps it in its cache of
     files, whose memory it can take back."""
-    dataset = planned.parts.dataset
-    among_processes = isinstance(samples.shared(planned, device), SharedFiles)
+    dataset = request.parts.dataset
+    among_processes = isinstance(samples.shared(request, device), SharedFiles)
     return (_samples_of(dataset), _files_of(dataset), COPIES) if among_processes else ()
 
 
-def _with_updates_on_disk(planned: Plan, needed: Mapping[str, int]) -> dict[str, int]:
+def _with_updates_on_disk(request: Request, needed: Mapping[str, int]) -> dict[str, int]:
     """What a run needs in memory if the updates of a round are in a file: the whole matrices that its parts make of
     them, and the part of the file that stays in memory."""
-    matrix, few = _matrix(planned), dict(needed)
-    few[_updates_of(planned)] = min(matrix, RESIDENT)
-    for part in _parts_in(planned.parts):
+    matrix, few = _matrix(request), dict(needed)
+    few[_updates_of(request)] = min(matrix, RESIDENT)
+    for part in _parts_in(request.parts):
         if part.whole_matrices:
             few[f"the {part.whole_matrices} matrices that {type(part).__name__} makes of all updates"] = (
                 part.whole_matrices * matrix
@@ -170,33 +171,33 @@ def _parts_in(whole: object) -> Iterator[Part]:
             yield from _parts_in(part)
 
 
-def _has_room(planned: Plan) -> bool:
+def _has_room(request: Request) -> bool:
     """Whether the updates of a round fit on the disk of the results."""
-    folder = Path(planned.settings.results_dir).expanduser().absolute()
+    folder = Path(request.settings.results_dir).expanduser().absolute()
     there = next(path for path in (folder, *folder.parents) if path.is_dir())
-    return shutil.disk_usage(there).free > _matrix(planned)
+    return shutil.disk_usage(there).free > _matrix(request)
 
 
-def _updates_of(planned: Plan) -> str:
-    n, d = _updates_per_round(planned), num_params(planned.parts.model, planned.parts.dataset)
+def _updates_of(request: Request) -> str:
+    n, d = _updates_per_round(request), request.dim
     return f"the updates of n={n} clients by d={d} parameters"
 
 
-def _matrix(planned: Plan) -> int:
+def _matrix(request: Request) -> int:
     """The bytes of the updates of a round as float32 numbers."""
-    return _FLOAT * _updates_per_round(planned) * num_params(planned.parts.model, planned.parts.dataset)
+    return _FLOAT * _updates_per_round(request) * request.dim
 
 
-def _held(planned: Plan) -> int:
+def _held(request: Request) -> int:
     """The bytes of the updates of a round in the memory of this process, unless they are in a file.
 
     In bfloat16, the honest clients train in turns, whose updates are in float32. One of several processes holds its
     columns of all updates, and, while processes exchange the honest ones, these columns and twice the whole updates of
     its clients.
     """
-    s, n, d = planned.settings, _updates_per_round(planned), num_params(planned.parts.model, planned.parts.dataset)
+    s, n, d = request.settings, _updates_per_round(request), request.dim
     honest = max(0, n - s.total_clients + _least_honest(s))
-    if in_bfloat16(planned):
+    if in_bfloat16(request):
         return d * (_HALF * n + _FLOAT * (honest // _TURNS))
     if s.processes > 1:
         return _FLOAT * ((n + honest) * (d // s.processes) + 2 * (honest // s.processes) * d)
@@ -207,14 +208,14 @@ _announced: dict[tuple[Path, int], int] = {}
 """The bytes that each run of this process announced, by the folder of the announcements and the ``id`` of its plan."""
 
 
-def _announce(reservations: Reservations, planned: Plan, needed: int) -> None:
-    """Announce that a run of this process needs these bytes, until ``planned`` or this process ends.
+def _announce(reservations: Reservations, request: Request, needed: int) -> None:
+    """Announce that a run of this process needs these bytes, until ``request`` or this process ends.
 
     A process announces the sum of what its runs need.
     """
-    _announced[reservations.folder, id(planned)] = needed
+    _announced[reservations.folder, id(request)] = needed
     reservations.announce(_announced_in(reservations.folder))
-    weakref.finalize(planned, _withdraw, reservations, id(planned))
+    weakref.finalize(request, _withdraw, reservations, id(request))
 
 
 def _announced_in(folder: Path) -> int:
@@ -230,7 +231,7 @@ def _withdraw(reservations: Reservations, run: int) -> None:
         reservations.drop()
 
 
-def _wait_for_room(planned: Plan, needed: int) -> None:
+def _wait_for_room(request: Request, needed: int) -> None:
     """Wait until a run that needs ``needed`` bytes fits beside the runs that have announced theirs, and announce it."""
     try:
         reservations, waits = Reservations(), False
@@ -240,7 +241,7 @@ def _wait_for_room(planned: Plan, needed: int) -> None:
         with reservations.lock():
             reservations.drop()
             if not (others := reservations.of_others()) or needed <= free_bytes() - others:
-                _announce(reservations, planned, needed)
+                _announce(reservations, request, needed)
                 return
         if not waits:
             say(f"waiting for other runs on this machine to end: this one needs {_size(needed)}, and of "
@@ -249,7 +250,7 @@ def _wait_for_room(planned: Plan, needed: int) -> None:
         time.sleep(POLL)
 
 
-def _wait_for_gpu(planned: Plan, gpu: "torch.device", needed: Mapping[str, int]) -> None:
+def _wait_for_gpu(request: Request, gpu: "torch.device", needed: Mapping[str, int]) -> None:
     """Wait until a run that needs these bytes on a GPU fits beside the other runs on it, and announce it there.
 
     Raises ConfigError if it can never fit, or if no other run is seen there that could end.
@@ -262,14 +263,14 @@ def _wait_for_gpu(planned: Plan, gpu: "torch.device", needed: Mapping[str, int])
         others = runs is not None and runs.are_others
         unseen = 0 if others else unseen + 1
         if wanted > total or unseen > GAP:
-            raise _refusal(planned, needed, free, str(gpu))
+            raise _refusal(request, needed, free, str(gpu))
         if others and not waits:
             say(f"waiting for other runs on {gpu} to end: this one needs {_size(wanted)}, and {_size(free)} are free")
             waits = True
         time.sleep(POLL)
         _, free, _ = _gpu(gpu)
     if runs is not None:
-        _announce(runs, planned, wanted)
+        _announce(runs, request, wanted)
 
 
 def others_on(device: "torch.device") -> bool:
@@ -277,7 +278,7 @@ def others_on(device: "torch.device") -> bool:
     return device.type != "cpu" and (runs := _runs_on(_gpu(device)[0])) is not None and runs.are_others
 
 
-def wait_for_others(planned: Plan, gpu: "torch.device") -> None:
+def wait_for_others(request: Request, gpu: "torch.device") -> None:
     """Wait, in a run that found its GPU full, until twice the memory that this process had there is free, or no other
     run is on it.
 
@@ -287,13 +288,13 @@ def wait_for_others(planned: Plan, gpu: "torch.device") -> None:
     if runs is None:
         return
     release_gpu()
-    needed = _announced.get((runs.folder, id(planned)), 0)
-    _withdraw(runs, id(planned))  # runs that wait for each other would wait forever
+    needed = _announced.get((runs.folder, id(request)), 0)
+    _withdraw(runs, id(request))  # runs that wait for each other would wait forever
     say(f"{gpu} is full: this run waits for others on it to end, or for {_size(wanted)}, and goes on from its last "
         "checkpoint")  # fmt: skip
     while runs.are_others and _gpu(gpu)[1] < wanted:
         time.sleep(POLL)
-    _announce(runs, planned, needed)
+    _announce(runs, request, needed)
 
 
 def _runs_on(name: str) -> Reservations | None:
@@ -319,8 +320,8 @@ def _gpu(gpu: "torch.device") -> tuple[str, int, int]:
     return str(getattr(properties, "uuid", properties.name)), *torch.cuda.mem_get_info(gpu)
 
 
-def _updates_per_round(planned: Plan) -> int:
-    return planned.parts.course.updates_per_round(planned.settings.clients_per_round)
+def _updates_per_round(request: Request) -> int:
+    return request.parts.course.updates_per_round(request.settings.clients_per_round)
 
 
 def _taking_part(settings: Settings, parts: Parts) -> int:
@@ -360,24 +361,24 @@ def _files_of(dataset: Dataset) -> str:
     return f"the files of {dataset.name}"
 
 
-def _numbers(planned: Plan) -> int:
+def _numbers(request: Request) -> int:
     """Numbers in the inputs of the data if they are drawn or declared, else 0."""
-    return _drawn(planned.config["dataset"]) or _declared(planned.parts.dataset)
+    return _drawn(request.config["dataset"]) or _declared(request.parts.dataset)
 
 
-def _files(planned: Plan, device: "torch.device") -> dict[str, int]:
+def _files(request: Request, device: "torch.device") -> dict[str, int]:
     """The bytes of the files of data whose numbers are not known, which are read whole."""
-    dataset = planned.parts.dataset
+    dataset = request.parts.dataset
     read = 0
-    if not samples.is_loaded(planned, device) and not _numbers(planned):
-        read = bytes_read(dataset.source, find_folder(planned.settings.data_dir))
+    if not samples.is_loaded(request, device) and not _numbers(request):
+        read = bytes_read(dataset.source, find_folder(request.settings.data_dir))
     return {_files_of(dataset): read}
 
 
-def _train_samples(planned: Plan) -> int:
+def _train_samples(request: Request) -> int:
     """The number of training samples, by the smallest variant; 0 where that is not declared."""
-    dataset = planned.parts.dataset
-    if drawn := _drawn(planned.config["dataset"]):
+    dataset = request.parts.dataset
+    if drawn := _drawn(request.config["dataset"]):
         return drawn // math.prod(dataset.input_shape)
     source = dataset.source
     if source is None or source.leaf or source.base is not None or not source.sizes:

@@ -17,11 +17,49 @@ from robustfl_bench.base.cells import cells_of
 from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by, variables_of, varying_of
 from robustfl_bench.base.source_code import Origin, closure, effective, imports_of
 from robustfl_bench.runner.store.writing import hashed
+from robustfl_bench.train.parts import GROUPS
 
 NO_SOURCE = "no source"
 
 UNSET = "not set"
 """Stands for the SHA-256 of an environment variable that has no value."""
+
+
+class OutsideCode:
+    """The code of a run's parts from outside this package, whose classes are ``groups``, by config group."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.groups = {group: names for group in GROUPS if (names := targets(config.get(group)))}
+
+    def __str__(self) -> str:
+        return " or ".join(f"{group} {name}" for group, names in self.groups.items() for name in names)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of the code of each group."""
+        return {group: digest(names) for group, names in self.groups.items()}
+
+    @property
+    def sources(self) -> set[Origin]:
+        """The sources behind them."""
+        return {origin for names in self.groups.values() for name in names for origin in _sources(name).code}
+
+    @property
+    def without_source(self) -> list[str]:
+        """Those of which there is no source: typed at a prompt, or made by ``exec``."""
+        return [name for names in self.groups.values() for name in _without_source(names)]
+
+    @property
+    def read(self) -> dict[str, dict[str, str]]:
+        """The files and environment variables that they have read in this process, with their SHA-256, by group. What
+        a data set reads is known by its files."""
+        read_by = {group: _read_by(names) for group, names in self.groups.items() if group != "dataset"}
+        return {group: paths for group, paths in read_by.items() if paths}
+
+    @property
+    def varying(self) -> list[str]:
+        """The functions that they have called in this process, and that answer otherwise in another one."""
+        return [name for names in self.groups.values() for name in sorted(varying_of(_places(names)))]
 
 
 def targets(value: Any) -> tuple[str, ...]:
@@ -42,7 +80,7 @@ def digest(names: tuple[str, ...]) -> str:
 
     Begins with NO_SOURCE, and is never the same twice, if one of them has no source.
     """
-    if without_source(names):
+    if _without_source(names):
         return f"{NO_SOURCE} {uuid4().hex}"
     own = _digest(tuple(_sources(name) for name in names))
     total = hashlib.sha256(own.encode())
@@ -51,28 +89,17 @@ def digest(names: tuple[str, ...]) -> str:
     return total.hexdigest() if _declared(names) else own
 
 
-def without_source(names: Iterable[str]) -> list[str]:
-    """Those of these classes of which there is no source: typed at a prompt, or made by ``exec``."""
+def _without_source(names: Iterable[str]) -> list[str]:
     return [name for name in names if not _sources(name).code]
 
 
-def code(names: Iterable[str]) -> set[Origin]:
-    """The sources behind classes."""
-    return {origin for name in names for origin in _sources(name).code}
-
-
-def read_by(names: tuple[str, ...]) -> dict[str, str]:
+def _read_by(names: tuple[str, ...]) -> dict[str, str]:
     """The SHA-256 of what the code of classes has read in this process: of files, by path, and of environment variables
     that it does not declare, ``$NAME``."""
     places = _places(names)
     variables = {f"${name}" for name in variables_of(places)} - {line.partition("=")[0] for line in _declared(names)}
     read = (*map(str, opened_by(places)), *sorted(variables))
     return {name: content for name in read if (content := now(name)) is not None}
-
-
-def varying(names: tuple[str, ...]) -> list[str]:
-    """The functions that the code of classes has called in this process, and that answer otherwise in another one."""
-    return sorted(varying_of(_places(names)))
 
 
 def _places(names: tuple[str, ...]) -> set[Path]:

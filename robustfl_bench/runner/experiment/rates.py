@@ -12,7 +12,7 @@ from robustfl_bench.base.errors import NotReady
 from robustfl_bench.runner.config import compose, options, outside
 from robustfl_bench.runner.config.resolvers import BY_ROOT
 from robustfl_bench.runner.experiment import answers
-from robustfl_bench.runner.experiment.plan import outline
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.store import folders
 from robustfl_bench.train.parts import GROUPS
 
@@ -90,12 +90,11 @@ def _accuracy(resolved: compose.Resolved, results_dir: str) -> float | str:
     """The best validation accuracy of a run, 0 if its model diverged or it cannot be run; as text, the reason why none
     is known. Only a result that answers for the run counts, see ``answers``.
     """
-    asked = outline({**resolved.config, "results_dir": results_dir})
+    request = Request({**resolved.config, "results_dir": results_dir})
     reasons: list[str] = []
-    folder = folders.RunFolder(results_dir, "run", asked.run_id)
-    if (answer := answers.existing(asked, folder, reasons.append, unseeded=True)) is not None:
+    if (answer := answers.existing(request, reasons.append, unseeded=True)) is not None:
         return answer.value if answer.status == folders.FINISHED else 0.0
-    if answers.status(asked, folder) == folders.INFEASIBLE:
+    if answers.status(request) == folders.INFEASIBLE:
         return 0.0
     return reasons[0] if reasons else _MISSING
 

@@ -6,12 +6,11 @@ the global random generators are watched, and its first round in a process is co
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from robustfl_bench.runner.experiment import outside_code
-from robustfl_bench.runner.experiment.provenance import outside
+from robustfl_bench.runner.experiment.outside_code import OutsideCode
 
 if TYPE_CHECKING:  # importing torch takes over a second
     from robustfl_bench.parts.protocols.state import Round, State
@@ -25,36 +24,30 @@ _found: dict[str, dict[str, None]] = defaultdict(dict)
 """What ``unseeded`` has found for runs with the same parts from outside, by these parts."""
 
 
-def unseeded(config: Mapping[str, Any]) -> list[str]:
+def unseeded(code: OutsideCode) -> list[str]:
     """What the parts of a run from outside used in this process, and the seed does not fix: global generators, UNKNOWN,
     and functions that answer otherwise in another process; empty if nothing."""
-    varying = (name for names in outside(config).values() for name in outside_code.varying(names))
-    return list(dict.fromkeys([*_found.get(str(outside(config)), ()), *varying]))
+    return list(dict.fromkeys([*_found.get(str(code), ()), *code.varying]))
 
 
-def named(config: Mapping[str, Any]) -> str:
-    """The parts of a run from outside, in words."""
-    return " or ".join(f"{group} {name}" for group, names in outside(config).items() for name in names)
-
-
-def remark(config: Mapping[str, Any], found: Iterable[object]) -> str:
+def remark(code: OutsideCode, found: Iterable[object]) -> str:
     """One line on a run whose parts from outside were found ``unseeded``."""
     return (
-        f"{uses(config, found)}: the same command gives other numbers each time; draw from the rng of the view, or "
+        f"{uses(code, found)}: the same command gives other numbers each time; draw from the rng of the view, or "
         "from robustfl_bench.base.seeding.generator(seed, name)"
     )
 
 
-def uses(config: Mapping[str, Any], found: Iterable[object]) -> str:
+def uses(code: OutsideCode, found: Iterable[object]) -> str:
     """What the parts from outside were found to use, in words."""
     words = ["the clock or a generator without a seed" if name == UNKNOWN else str(name) for name in found]
-    return f"{named(config)} uses {' and '.join(words)}, which seed does not fix"
+    return f"{code} uses {' and '.join(words)}, which seed does not fix"
 
 
 @contextmanager
-def watched(config: Mapping[str, Any]) -> Iterator[None]:
+def watched(code: OutsideCode) -> Iterator[None]:
     """Find the global generators that are used within the context; without parts from outside, do nothing."""
-    if not (parts := outside(config)):
+    if not code.groups:
         yield
         return
     from robustfl_bench.base.global_draws import GlobalGenerators
@@ -63,14 +56,14 @@ def watched(config: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        _found[str(parts)] |= dict.fromkeys(before.drawn())
+        _found[str(code)] |= dict.fromkeys(before.drawn())
 
 
-def step_of(config: Mapping[str, Any]) -> "Step":
+def step_of(code: OutsideCode) -> "Step":
     """The step from round to round of a run; with parts from outside, one that finds what is ``unseeded``."""
     from robustfl_bench.train import rounds
 
-    if not outside(config):
+    if not code.groups:
         return rounds.step
     tried = False
 
@@ -78,10 +71,10 @@ def step_of(config: Mapping[str, Any]) -> "Step":
         nonlocal tried
         trial = None if tried else _trial(federation, state)
         tried = True
-        with watched(config):
+        with watched(code):
             after, happened = rounds.step(federation, state)
         if trial is not None and not _equal(trial, after):
-            _found[str(outside(config))][UNKNOWN] = None
+            _found[str(code)][UNKNOWN] = None
         return after, happened
 
     return step

@@ -13,8 +13,7 @@ from robustfl_bench.base.trees import flatten
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.datasets import files
 from robustfl_bench.parts.datasets.base import Data, Dataset, Scaling
-from robustfl_bench.runner.experiment import outside_code
-from robustfl_bench.runner.experiment.plan import Asked
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.store.shared import Content, OneCopy, SharedFiles, folder_of_user
 
 if TYPE_CHECKING:  # importing torch takes over a second
@@ -48,9 +47,9 @@ def forget() -> None:
         _shared.let_go()
 
 
-def load(asked: Asked, device: "torch.device") -> Data:
+def load(request: Request, device: "torch.device") -> Data:
     """The data of a run on ``device``, see ``datasets.load``."""
-    dataset, data_dir = _dataset(asked, device), asked.settings.data_dir
+    dataset, data_dir = _dataset(request, device), request.settings.data_dir
     known = datasets.is_loaded(dataset, data_dir, device)
     data = datasets.load(dataset, data_dir, device)
     if not known:
@@ -58,41 +57,41 @@ def load(asked: Asked, device: "torch.device") -> Data:
     return data
 
 
-def is_loaded(asked: Asked, device: "torch.device") -> bool:
+def is_loaded(request: Request, device: "torch.device") -> bool:
     """Whether this process has the data of a run in memory."""
-    return datasets.is_loaded(_dataset(asked, device), asked.settings.data_dir, device)
+    return datasets.is_loaded(_dataset(request, device), request.settings.data_dir, device)
 
 
-def shared(asked: Asked, device: "torch.device") -> SharedFiles | OneCopy | None:
+def shared(request: Request, device: "torch.device") -> SharedFiles | OneCopy | None:
     """Where runs share the samples of a run; None if each has its own.
 
     Shared are, on a CPU, data sets that are read from files. If a class from outside this package makes or corrupts the
     samples, it is not known what they depend on, and each run has its own.
     """
-    source = asked.dataset.source
+    source = request.dataset.source
     in_files = source is None or not (source.bundled or source.is_drawn)
-    known = not any(outside_code.targets(asked.config.get(group)) for group in ("dataset", "corruption"))
+    known = not {"dataset", "corruption"} & {*request.outside.groups}
     return _shared if in_files and known and device.type == "cpu" else None
 
 
-def marks(asked: Asked) -> dict[str, list[int]]:
+def marks(request: Request) -> dict[str, list[int]]:
     """The state of every file of the data: of those that its source lists, and of those that its config names."""
-    root = datasets.find_folder(asked.settings.data_dir)
-    found = files.marks(asked.dataset.source, root)
-    for _, value in flatten(asked.config["dataset"]):
+    root = datasets.find_folder(request.settings.data_dir)
+    found = files.marks(request.dataset.source, root)
+    for _, value in flatten(request.config["dataset"]):
         if isinstance(value, str) and (path := root / Path(value).expanduser()).is_file():
             state = path.stat()
             found[value] = [state.st_size, state.st_mtime_ns]
     return found
 
 
-def _dataset(asked: Asked, device: "torch.device") -> Dataset:
+def _dataset(request: Request, device: "torch.device") -> Dataset:
     """The data set of a run, which reads a shared file if there is one."""
-    if not isinstance(shelf := shared(asked, device), SharedFiles):
-        return asked.dataset
-    root = str(datasets.find_folder(asked.settings.data_dir))
-    subject = json.dumps([package_digest(), asked.config["dataset"], root, marks(asked)])
-    return _Shared(asked.dataset, subject, shelf)
+    if not isinstance(shelf := shared(request, device), SharedFiles):
+        return request.dataset
+    root = str(datasets.find_folder(request.settings.data_dir))
+    subject = json.dumps([package_digest(), request.config["dataset"], root, marks(request)])
+    return _Shared(request.dataset, subject, shelf)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from robustfl_bench.base.errors import DataError, Terminated
 from robustfl_bench.runner.experiment import samples
 from robustfl_bench.runner.experiment.machine import SMALL, choose_device, choose_threads, work_of_round
-from robustfl_bench.runner.experiment.plan import Asked, Plan, num_params
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.train.settings import DEFINING
 
 if TYPE_CHECKING:  # importing torch takes over a second
@@ -37,14 +37,14 @@ Steps = Generator[Waiting, float | None, Ended]
 """A run that stops before each round, and is sent the seconds that were spent on it meanwhile."""
 
 
-def alike(asked: Asked) -> str:
+def alike(request: Request) -> str:
     """What runs that are trained together have in common."""
-    s = asked.settings
-    shared = {name: asked.config.get(name) for name in DEFINING if name not in FREE}
+    s = request.settings
+    shared = {name: request.config.get(name) for name in DEFINING if name not in FREE}
     return json.dumps([shared, s.device, s.data_dir, s.num_threads], sort_keys=True)
 
 
-def at_once(planned: Plan) -> int:
+def at_once(request: Request) -> int:
     """How many runs like this one are trained together, 1 if each is trained alone.
 
     Together are dense networks on a CPU whose clients send one gradient, if a round has at most ``SMALL`` samples times
@@ -53,19 +53,19 @@ def at_once(planned: Plan) -> int:
     """
     from robustfl_bench.train import stack
 
-    s, parts = planned.settings, planned.parts
+    s, parts = request.settings, request.parts
     if not s.stack or s.processes > 1 or parts.tracker or s.precision == "medium":
         return 1
     if choose_device(s.device).type != "cpu" or not stack.can_be_stacked(parts):
         return 1
     try:
-        data = samples.load(planned, choose_device("cpu"))
+        data = samples.load(request, choose_device("cpu"))
     except DataError:  # each run reports it
         return 1
     number = len(data.train_y)
-    if work_of_round(planned, number) > SMALL or choose_threads(planned, number) > 1:
+    if work_of_round(request, number) > SMALL or choose_threads(request, number) > 1:
         return 1
-    updates = parts.course.updates_per_round(s.clients_per_round) * num_params(parts.model, parts.dataset)
+    updates = parts.course.updates_per_round(s.clients_per_round) * request.dim
     return stack.at_once(updates)
 
 

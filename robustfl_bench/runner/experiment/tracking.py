@@ -9,7 +9,7 @@ from robustfl_bench.parts.trackers.base import Tracked, Tracker, Tracking
 from robustfl_bench.runner.store.folders import RunFolder, plain
 
 if TYPE_CHECKING:  # importing torch takes over a second
-    from robustfl_bench.runner.experiment.plan import Plan
+    from robustfl_bench.runner.experiment.plan import Request
 
 
 def check(trackers: Sequence[Tracker]) -> None:
@@ -27,8 +27,8 @@ def check(trackers: Sequence[Tracker]) -> None:
 class Trackers:
     """Passes the records of one run to its trackers. A tracker that raises gets no further calls, with a note."""
 
-    def __init__(self, planned: "Plan", folder: RunFolder, note: Callable[[str], None]) -> None:
-        self._planned, self._folder, self._note = planned, folder, note
+    def __init__(self, request: "Request", folder: RunFolder, note: Callable[[str], None]) -> None:
+        self._planned, self._folder, self._note = request, folder, note
         self._following: dict[Tracker, Tracking] = {}
 
     def begin(self, done: int) -> None:

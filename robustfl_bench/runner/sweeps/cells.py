@@ -17,9 +17,9 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runner.config import interpolate, request
 from robustfl_bench.runner.config.beyond import NOTHING, ForHydra
 from robustfl_bench.runner.config.request import Call
-from robustfl_bench.runner.experiment import answers, provenance
+from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.answers import Answer
-from robustfl_bench.runner.experiment.plan import Outline, outline
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.store.folders import RunFolder
 
 
@@ -70,7 +70,6 @@ class SweepCell:
 
     def __init__(self, sweep: Sweep, overrides: tuple[str, ...]) -> None:
         self.sweep, self.overrides = sweep, overrides
-        self._folder: RunFolder | None = None
 
     def __str__(self) -> str:
         return shlex.join(self.overrides)
@@ -87,12 +86,12 @@ class SweepCell:
             return request.of_cell(self.overrides, self.sweep.config_dir, self.hydra)
 
     @cached_property
-    def asked(self) -> Outline:
+    def asked(self) -> Request:
         """The requested run, to compare with stored results. Raises ConfigError."""
-        return outline(self.composed[0])
+        return Request(*self.composed)
 
     @property
-    def known(self) -> Outline | None:
+    def known(self) -> Request | None:
         """The same, None for a cell that cannot be composed."""
         return None if self.refusal else self.asked
 
@@ -112,7 +111,7 @@ class SweepCell:
 
     def stored(self, say: Callable[[str], None], unseeded: bool = False) -> Answer | None:
         """The result in the run folder, if it counts; see ``answers``."""
-        return answers.stored(self.asked, self.folder(), say, unseeded=unseeded)
+        return answers.stored(self.asked, say, unseeded=unseeded)
 
     def kept(self, say: Callable[[str], None]) -> Answer | None:
         """The result that comes with the package, if it counts."""
@@ -124,10 +123,8 @@ class SweepCell:
 
     def is_of_today(self, summary: Mapping[str, Any]) -> bool:
         """Whether what a summary says of a run that cannot exist was found with the code of today."""
-        return bool(summary.get("code") == provenance.code(self.asked.config))
+        return bool(summary.get("code") == self.asked.code)
 
     def folder(self) -> RunFolder:
         """Its run folder. Raises ConfigError."""
-        if self._folder is None or not self._folder.path.exists():
-            self._folder = RunFolder(self.asked.settings.results_dir, "run", self.asked.run_id)
-        return self._folder
+        return self.asked.folder

@@ -61,13 +61,12 @@ def preview(sweep: Sweep, listed: bool = False) -> None:
 
 def _state(cell: SweepCell, say: Callable[[str], None]) -> str:
     """What the sweep would find of a cell. Raises ConfigError if the cell cannot be composed."""
-    asked, folder = cell.asked, cell.folder()
-    if (answer := answers.existing(asked, folder, say)) is not None:
+    if (answer := answers.existing(cell.asked, say)) is not None:
         return STORED if answer.what.startswith(STORED) else KEPT
-    ended = answers.status(asked, folder)
+    ended = answers.status(cell.asked)
     if ended == INFEASIBLE or (ended == FAILED and not cell.sweep.retry_failed):
         return ended
-    return RUNNING if folder.lease.owner else TO_MAKE
+    return RUNNING if cell.asked.folder.lease.owner else TO_MAKE
 
 
 def _time(left: Collection[float | None]) -> str:

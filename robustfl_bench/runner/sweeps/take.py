@@ -12,12 +12,11 @@ from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.parts import datasets
-from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers, samples
 from robustfl_bench.runner.experiment.execute import RunFailed, completing, record
 from robustfl_bench.runner.experiment.explain import explain
 from robustfl_bench.runner.experiment.machine import release_gpu, threads
-from robustfl_bench.runner.experiment.plan import InfeasibleError, Plan, plan
+from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
 from robustfl_bench.runner.experiment.stack import Steps, alone, together
 from robustfl_bench.runner.experiment.summary import without_score
 from robustfl_bench.runner.processes.shards import members
@@ -226,12 +225,12 @@ class Taker:
             return self._called(cell, deaths)
         try:
             config, call = cell.composed
-            planned = plan(config)
+            request = plan(config, call)
         except InfeasibleError as error:
             if self.look(cell):  # another process has just found that out
                 return self.ends[cell]
             with suppress(Damaged):  # a link in its folder: nothing is recorded there
-                record({"status": INFEASIBLE, "error": str(error)}, error.plan, call)
+                record({"status": INFEASIBLE, "error": str(error)}, error.request)
             say(f"infeasible: {error}  [{cell}]")
             return End(INFEASIBLE, _worst(cell), str(error))
         except NotReady:
@@ -239,16 +238,16 @@ class Taker:
         except Exception as error:
             return self._failed(cell, error)
         if deaths >= LIVES:
-            return self._failed(cell, RunFailed(_KILLED.format(deaths)), planned, call)
+            return self._failed(cell, RunFailed(_KILLED.format(deaths)), request)
         try:
             with members(config, call) as train:
-                answer = yield from completing(planned, call, train, self._note_once, silent=True)
+                answer = yield from completing(request, train, self._note_once, silent=True)
         except (RunLocked, LeaseLost, CannotWrite):
             raise
         except RunFailed as error:  # recorded, with its traceback
             return self._said(cell, End(FAILED, reason=error.reason), str(error))
         except Exception as error:
-            return self._failed(cell, error, planned, call)
+            return self._failed(cell, error, request)
         if answer.what == STORED:  # a moment ago, by another process, which has printed it
             return End(answer.status, answer.value)
         return End(answer.status, answer.tell())
@@ -265,13 +264,13 @@ class Taker:
             return self._failed(cell, error)
         return End(answer.status, answer.tell())
 
-    def _failed(self, cell: SweepCell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
+    def _failed(self, cell: SweepCell, error: Exception, request: Request | None = None) -> End:
         """Record in its run folder why a cell has no result, unless the folder holds links."""
         reason, code, trace = explain(error), exit_code(error), "".join(traceback.format_exception(error))
         outcome = {"status": FAILED, "error": reason, "exit_code": code}
         with suppress(Damaged):
-            if planned is not None and call is not None:
-                record(outcome, planned, call, trace)
+            if request is not None:
+                record(outcome, request, trace)
             else:
                 folder = cell.folder()
                 folder.open()

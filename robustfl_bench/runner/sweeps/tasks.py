@@ -151,6 +151,8 @@ class TaskCell(SweepCell):
 
     sweep: TaskSweep
 
+    _folder: RunFolder | None = None
+
     @property
     def task(self) -> Task:
         """The task."""

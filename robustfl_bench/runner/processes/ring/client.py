@@ -11,7 +11,7 @@ from robustfl_bench.parts.protocols.gossip import Gossip
 from robustfl_bench.parts.protocols.ring import Ring
 from robustfl_bench.parts.protocols.state import Round, State
 from robustfl_bench.runner.experiment import tracking
-from robustfl_bench.runner.experiment.plan import Plan
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.provenance import stamp
 from robustfl_bench.runner.experiment.resume import restored
 from robustfl_bench.runner.experiment.rows import written
@@ -72,9 +72,9 @@ class Checkpoints:
 NOTHING_TO_DO = -2.0  # sent by the first client if the result already exists
 
 
-def num_processes(planned: Plan) -> int:
+def num_processes(request: Request) -> int:
     """The number of processes of a plan: the clients, but with gossip one for all attackers. Raises ConfigError."""
-    s, protocol = planned.settings, planned.parts.protocol
+    s, protocol = request.settings, request.parts.protocol
     if isinstance(protocol, Gossip):
         return s.total_clients - s.num_byzantine + (s.num_byzantine > 0)
     if not isinstance(protocol, Ring):
@@ -82,9 +82,9 @@ def num_processes(planned: Plan) -> int:
     return s.total_clients
 
 
-def check(planned: Plan, size: int) -> None:
+def check(request: Request, size: int) -> None:
     """Raise ConfigError unless ``size`` processes can carry out the plan as a ring, or by gossip."""
-    s, protocol, needed = planned.settings, planned.parts.protocol, num_processes(planned)
+    s, protocol, needed = request.settings, request.parts.protocol, num_processes(request)
     assert isinstance(protocol, Ring | Gossip)
     if s.dry_run:
         raise ConfigError("dry_run=true starts no clients; robustfl-bench itself says what would be made")
@@ -95,15 +95,15 @@ def check(planned: Plan, size: int) -> None:
     if size != needed:
         raise ConfigError(f"every client is one process: {needed} clients, but {size} processes")
     if isinstance(protocol, Gossip):
-        if s.byzantine_share_by != "clients" or planned.parts.attack.plans:
+        if s.byzantine_share_by != "clients" or request.parts.attack.plans:
             raise ConfigError("gossip over processes needs byzantine_share_by=clients and an attack without a plan")
-    elif s.num_byzantine and (planned.parts.attack.crafts or planned.parts.attack.plans):
+    elif s.num_byzantine and (request.parts.attack.crafts or request.parts.attack.plans):
         raise ConfigError("no client sees the updates of others to craft its own: take attack=label_flip, or none")
     if s.participation != 1:
         raise ConfigError(f"on a ring all clients take part, got participation={s.participation}")
     if s.device != "cpu":
         raise ConfigError(f"the ring passes on what is in the memory of the CPU, got device={s.device}")
-    tracking.check(planned.parts.tracker)
+    tracking.check(request.parts.tracker)
 
 
 class MemberStep(Protocol):
@@ -112,7 +112,7 @@ class MemberStep(Protocol):
     def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
         """The state after the next round, and, for the first member in an evaluated round, its results."""
 
-    def outcome(self, planned: Plan) -> Mapping[str, Any]:
+    def outcome(self, request: Request) -> Mapping[str, Any]:
         """What the summary of the run says of the processes."""
 
 
@@ -132,14 +132,14 @@ class Member:
         return True
 
     def train(
-        self, planned: Plan, federation: Federation, folder: RunFolder, trackers: Trackers | None
+        self, request: Request, federation: Federation, folder: RunFolder, trackers: Trackers | None
     ) -> Mapping[str, Any]:
         """Resume from the last round for which all clients have a checkpoint; raises RingBroken."""
-        first, rounds = self.link.rank == 0, planned.settings.rounds
+        first, rounds = self.link.rank == 0, request.settings.rounds
         self.checkpoints = Checkpoints(
             folder.path / RING,
             self.link.rank,
-            stamp(planned, federation.data) | {"processes": str(self.link.size)},
+            stamp(request, federation.data) | {"processes": str(self.link.size)},
         )
         state = self._start(federation, self.checkpoints.saved(), folder if first else None)
         if state is None:
@@ -148,7 +148,7 @@ class Member:
         states = written(run(federation, state, step), folder, federation, state.round, trackers, silent=not first)
         try:
             for state in states:
-                if planned.settings.is_evaluated(state.round):
+                if request.settings.is_evaluated(state.round):
                     with told(self.link, state.round):
                         if self.link.gather([0]).any():
                             return {}  # only the first client tests the model, and it has diverged
@@ -158,7 +158,7 @@ class Member:
             with told(self.link, end.round):
                 self.link.gather([1])
             raise
-        return {"model_sha256": digest(state.params), **step.outcome(planned)}
+        return {"model_sha256": digest(state.params), **step.outcome(request)}
 
     def end(self) -> None:
         """Wait until the first client has written the result, then remove the checkpoints."""

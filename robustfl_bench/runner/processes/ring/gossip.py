@@ -12,7 +12,7 @@ from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.protocols.exchange import Exchange, Sent
 from robustfl_bench.parts.protocols.gossip import Gossip
 from robustfl_bench.parts.protocols.state import Remembered, Round, State
-from robustfl_bench.runner.experiment.plan import Plan
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.processes.ring.link import Link
 from robustfl_bench.runner.processes.ring.step import told
 from robustfl_bench.train.context import Context, require_some_finite
@@ -38,7 +38,7 @@ class GossipStep:
         self._ids = federation.honest_ids[[link.rank]] if link.rank < len(federation.honest_ids) else None
         self._samples = None if self._ids is None else federation.unpoisoned(self._ids)
 
-    def outcome(self, planned: Plan) -> Mapping[str, Any]:
+    def outcome(self, request: Request) -> Mapping[str, Any]:
         """What the summary of the run says of the last evaluated round: the bytes sent, and those of the links."""
         return {"gossip": {"processes": self._link.size, "payload_bytes": self.payload, "formula_bits": self._formula}}
 

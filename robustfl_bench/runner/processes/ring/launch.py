@@ -25,13 +25,14 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
 
     def work() -> None:
         cfg, call = request.composed(overrides)
-        check(plan(cfg), size)
+        planned = plan(cfg, call)
+        check(planned, size)
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
             if rank == 0:
                 execute({**cfg, "wait": False}, call, this.train, kept=False)  # the others wait for this one
             else:
-                take_part(cfg, call, this.train)
+                take_part(planned, this.train)
             this.end()
 
     finish(rank, work)

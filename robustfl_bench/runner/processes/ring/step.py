@@ -14,7 +14,7 @@ from robustfl_bench.parts.aggregators.base import RingForm
 from robustfl_bench.parts.protocols.chunks import chunks
 from robustfl_bench.parts.protocols.ring import Ring, form_of
 from robustfl_bench.parts.protocols.state import Round, State, Trained
-from robustfl_bench.runner.experiment.plan import Plan
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import digest
 from robustfl_bench.runner.processes.peers import PeerLost
 from robustfl_bench.runner.processes.ring.link import Link, RingBroken
@@ -141,9 +141,9 @@ class RingStep:
         self._paused = None if honest else federation.unpoisoned(ids)
         self._row = federation.rows(1)
 
-    def outcome(self, planned: Plan) -> Mapping[str, Any]:
+    def outcome(self, request: Request) -> Mapping[str, Any]:
         """What the summary of the run says of the last round on the ring: the bytes sent and those of the formulas."""
-        bits = self.protocol.total_bits(planned.parts.aggregator, self._link.size, self._row.shape[1])
+        bits = self.protocol.total_bits(request.parts.aggregator, self._link.size, self._row.shape[1])
         sent = {"payload_bytes": self.payload, "formula_bits": bits, "bits_above": 8 * sum(self.payload) - (bits or 0)}
         return {"ring": {"processes": self._link.size, **sent}}
 

@@ -18,7 +18,7 @@ from robustfl_bench.parts.attacks.base import AttackView
 from robustfl_bench.parts.protocols.base import Rule
 from robustfl_bench.parts.protocols.chunks import chunks
 from robustfl_bench.parts.protocols.state import Cohort, ModelState, Round, State
-from robustfl_bench.runner.experiment.plan import Plan
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.processes.peers import Peers
 from robustfl_bench.runner.processes.ring.link import Link
 from robustfl_bench.runner.processes.ring.step import told
@@ -170,7 +170,7 @@ class SpreadStep:
         buffer = federation.network.initial.new_empty(federation.updates_per_round, place.stop - place.start)
         vars(federation)["buffer"] = buffer  # in place of one for whole updates
 
-    def outcome(self, planned: Plan) -> Mapping[str, Any]:
+    def outcome(self, request: Request) -> Mapping[str, Any]:
         """What the summary of the run says: the number of processes, and the bytes of updates that the first sent."""
         return {"processes": {"number": self._link.size, "sent_bytes": self._share.peers.sent}}
 

@@ -15,7 +15,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment.execute import Train, take_part
-from robustfl_bench.runner.experiment.plan import Plan, plan
+from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.experiment.tracking import Trackers
 from robustfl_bench.runner.processes.ring.client import Member
 from robustfl_bench.runner.processes.ring.launch import GRACE, finish, local
@@ -49,9 +49,9 @@ class SpreadMember(Member):
         return due
 
 
-def check(planned: Plan) -> None:
+def check(request: Request) -> None:
     """Raise ConfigError unless the run can be carried out by several processes."""
-    s, parts = planned.settings, planned.parts
+    s, parts = request.settings, request.parts
     how = f"processes={s.processes}"
     if s.device not in ("cpu", "auto"):
         raise ConfigError(f"{how} trains on the CPU, got device={s.device}")
@@ -85,10 +85,10 @@ def several(config: Mapping[str, Any], call: Call) -> Iterator[Train]:
             yield member.train
         else:
 
-            def train(planned: Plan, federation: Federation, folder: RunFolder, trackers: Trackers | None) -> Any:
+            def train(request: Request, federation: Federation, folder: RunFolder, trackers: Trackers | None) -> Any:
                 meeting = stack.enter_context(_others(config, call, size))
                 link = stack.enter_context(joined(0, size, meeting, SILENCE, "process"))
-                return join(link).train(planned, federation, folder, trackers)
+                return join(link).train(request, federation, folder, trackers)
 
             yield train
         if found:
@@ -110,7 +110,7 @@ def served(config: Mapping[str, Any], call: Call) -> bool:
 def _serve(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: Call) -> None:
     with joined(rank, size, meeting, SILENCE, "process") as link:
         member = SpreadMember(link, config["checkpoint_seconds"])
-        take_part(config, call, member.train)
+        take_part(plan(config, call), member.train)
         member.end()
 
 
