@@ -89,12 +89,19 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Real]]:
             command.process.wait()
 
 
-@pytest.mark.parametrize("after", [0.0, 0.3, 1.8])
-@pytest.mark.parametrize("name", BEGUN)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to_it", "to_all"])
+@pytest.mark.parametrize(
+    ("name", "number", "send", "after"),
+    [
+        ("processes", signal.SIGTERM, os.kill, 0.0),
+        ("processes", signal.SIGINT, os.killpg, 0.3),
+        ("processes", signal.SIGTERM, os.killpg, 1.8),
+        ("ring", signal.SIGINT, os.kill, 0.0),
+        ("ring", signal.SIGTERM, os.killpg, 0.3),
+        ("ring", signal.SIGINT, os.kill, 1.8),
+    ],
+)  # all pairs of a command with a signal, a way to send it and a moment
 def test_a_signal_just_after_the_first_child_ends_all(
-    run: Callable[..., Real], number: signal.Signals, name: str, after: float, send: Callable[..., None]
+    run: Callable[..., Real], name: str, number: signal.Signals, send: Callable[..., None], after: float
 ) -> None:
     """To the command alone, and to all its processes, as Ctrl-C on a terminal and a scheduler send it."""
     command = run(name)
