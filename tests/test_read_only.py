@@ -238,7 +238,7 @@ def test_no_part_of_this_package_writes_into_what_it_is_given(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "partition.csv").write_text("".join(["sample,client\n", *(f"{i},{i % 12}\n" for i in range(1437))]))
     words = ["num_clients=12", "num_byzantine=2", "byzantine_placement=replace", "rounds=2", "batch_size=8", "lr=0.01",
-             f"attack={'worst' if option.startswith('aggregator') else 'lie'}", "aggregator=krum",
+             f"attack={'opt_ipm_grid' if option.startswith('aggregator') else 'lie'}", "aggregator=krum",
              "pre_aggregation=bucketing", *SPECIAL.get(option, ()), option]  # fmt: skip
     try:
         federation = of_words(*words)
