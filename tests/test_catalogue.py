@@ -62,8 +62,8 @@ def test_what_a_rule_costs_does_not_depend_on_the_threads() -> None:
 
 
 def test_the_page_is_what_the_files_and_docstrings_make() -> None:
-    outdated = "conf/CATALOGUE.md or the numbers of options in conf/README.md are out of date: run `make catalogue`"
-    assert script.README.read_text(encoding="utf-8") == script.counted(), outdated
+    outdated = "conf/CATALOGUE.md or the table of groups in conf/README.md are out of date: run `make catalogue`"
+    assert script.README.read_text(encoding="utf-8") == script.listed(), outdated
     written, made = script.PAGE.read_text(encoding="utf-8").splitlines(), script.page().splitlines()
     different = [line for line in {*written} ^ {*made} if line]
     assert written == made, f"{outdated}; first difference: {min(different, default='the order')}"

@@ -1,9 +1,8 @@
-"""Writes conf/CATALOGUE.md, the comments behind the keys in conf/, and the numbers of options in conf/README.md.
+"""Writes conf/CATALOGUE.md, the comments behind the keys in conf/, and the table of groups in conf/README.md.
 
 Run: make catalogue
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
@@ -18,6 +17,7 @@ from robustfl_bench.train.settings import Settings
 
 PAGE, README = CONF / "CATALOGUE.md", CONF / "README.md"
 BAR = "\\|"  # within a cell
+BEGIN, END = "<!-- the groups, made by `make catalogue` -->", "<!-- end -->"
 INTRODUCTION = """# Every option
 
 `make catalogue` writes this page from the files of this folder and the classes that they build, and the comments behind
@@ -45,12 +45,12 @@ def explained() -> Iterator[tuple[Path, str]]:
         yield file, commented(file.read_text(encoding="utf-8"), meanings, group)
 
 
-def counted() -> str:
-    """``conf/README.md`` with the numbers of options as they are now."""
-    text = README.read_text(encoding="utf-8")
-    for group in groups():
-        text = re.sub(rf"(?m)^(\| `{group.name}` \| [^|]+ \| )\d+ ", rf"\g<1>{group.count} ", text)
-    return text
+def listed() -> str:
+    """``conf/README.md`` with the table of the groups as they are now."""
+    before, begin, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    rows = [f"| `{group.name}` | {group.question} | {group.count} | {group.default} |" for group in groups()]
+    table = "\n".join(["| group | question | options | default |", "| --- | --- | ---: | --- |", *rows])
+    return f"{before}{begin}\n\n{table}\n\n{END}{rest.partition(END)[2]}"
 
 
 def _table(group: Group) -> str:
@@ -94,7 +94,7 @@ def _linked(entry: CatalogueEntry) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(counted(), encoding="utf-8")
+    README.write_text(listed(), encoding="utf-8")
     for file, text in explained():
         file.write_text(text, encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -20,7 +20,7 @@ from robustfl_bench.train.parts import GROUPS
 MEASURED_GROUPS = ("aggregator", "attack", "pre_aggregation", "partition", "model")
 """Groups whose options have measured needs and cost (see ``measures.py``), which requires torch."""
 
-_ROW = re.compile(r"^\| `(?P<name>[\w/]+)` \| (?P<question>[^|]+) \| (?P<count>\d+) \| (?P<default>[^|]+) \|$", re.M)
+GROUPS_FILE = Path(__file__).with_name("groups.yaml")
 _SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<![ .])\.(?=\s|$)")
 _BRACKETS = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
 _DATED = re.compile(r"\b(?:19|20)\d\d\b|\barXiv\b|https?://|Library\b|^(?:ours|folklore)\b")
@@ -30,7 +30,7 @@ _URL = re.compile(r",? *(https?://[^\s,;)]+?)(?=[.]?(?:[\s,;)]|$))")
 
 @dataclass(frozen=True)
 class Group:
-    """A row of the table in ``conf/README.md``: a config group, its question, its number of options, its default."""
+    """A config group: the question that it answers, its number of options, and its default in words."""
 
     name: str
     question: str
@@ -99,10 +99,16 @@ def files(entry: CatalogueEntry, search: Search = HERE) -> list[Path]:
 
 
 def groups(search: Search = HERE) -> list[Group]:
-    """All config groups, in the order of ``conf/README.md``, with their current numbers of options."""
-    text = (CONF / "README.md").read_text(encoding="utf-8")
-    rows = [(row["name"], row["question"], row["default"]) for row in _ROW.finditer(text)]
-    return [Group(name, question, len(options.names(name, search)), default) for name, question, default in rows]
+    """All config groups, in the order of ``groups.yaml``, with their current numbers of options."""
+    defaults: dict[str, Any] = {}
+    for default in options.load("config")["defaults"]:
+        defaults |= default if isinstance(default, dict) else {}
+    return [
+        Group(
+            name, about["question"], len(options.names(name, search)), about.get("default", f"`{defaults.get(name)}`")
+        )
+        for name, about in options.read(GROUPS_FILE, absent=f"no file {GROUPS_FILE}").items()
+    ]
 
 
 def entries(group: str, search: Search = HERE) -> list[CatalogueEntry]:
