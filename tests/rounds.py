@@ -23,6 +23,18 @@ def build(group: str, name: str, *overrides: str, num_byzantine: int = 3) -> Any
     return targets.build(run.config[group])
 
 
+def fewest(rule: Any, f: int) -> int:
+    """The least number of clients, more than 2f, with which a rule works."""
+    n = 2 * f + 1
+    while True:
+        try:
+            rule.check(n)
+        except ConfigError:
+            n += 1
+        else:
+            return n
+
+
 def agree(aggregate: Aggregate, expected: np.ndarray, tolerance: float = 1e-5) -> None:
     """An aggregate is the expected one, but for a share ``tolerance`` of its length."""
     vector = aggregate.vector.double().numpy()

@@ -24,7 +24,7 @@ from robustfl_bench.parts.aggregators.trmean import TrMean
 from robustfl_bench.parts.aggregators.zeno import Zeno
 from robustfl_bench.parts.pre_aggregations.bucketing import Bucketing
 from tests import reference
-from tests.rounds import agree, build, make_server, names, refused, skewed_round
+from tests.rounds import agree, build, fewest, make_server, names, refused, skewed_round
 
 AGGREGATORS = names("aggregator")
 F = 3
@@ -53,7 +53,7 @@ def test_the_order_of_clients_has_no_influence_where_they_are_fewest(name):
         tested = build("aggregator", name, num_byzantine=f)
         if "order" in tested.exempt:
             pytest.skip(tested.exempt["order"])
-        n = next(n for n in range(2 * f + 1, 60) if accepts(tested, n))
+        n = fewest(tested, f)
         for seed in range(4):
             updates, server = skewed_round(seed, honest=n - f, wild=f, d=20)
             order = torch.from_numpy(np.random.default_rng(seed).permutation(n))
@@ -63,14 +63,6 @@ def test_the_order_of_clients_has_no_influence_where_they_are_fewest(name):
                 for given, asked in ((updates, server), (Updates(updates.matrix[order]), turned))
             ]
             torch.testing.assert_close(*vectors, rtol=1e-3, atol=1e-4, msg=lambda words, f=f: f"f = {f}: {words}")
-
-
-def accepts(tested, n):
-    try:
-        tested.check(n)
-    except ConfigError:
-        return False
-    return True
 
 
 @pytest.mark.slow

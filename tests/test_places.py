@@ -25,7 +25,7 @@ from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import initial_state, step
 from robustfl_bench.train.storage import InBfloat16, OnDisk
 from tests.presets import small, trained
-from tests.rounds import build, names
+from tests.rounds import build, fewest, names
 
 RULES = [name for name in names("aggregator") if name != "boba_es"]
 NEED_ROWS = {"byzfl", "zeno", "avgrej", "selfrej"}  # rules that test each client's whole model on the server's data
@@ -160,6 +160,19 @@ def test_rules_do_not_care_where_columns_are(name: str, round_: Callable[[], tup
             if aggregate.weights is not None and alone.weights is not None:
                 assert torch.equal(aggregate.weights, found[0].weights), size
                 assert torch.allclose(aggregate.weights, alone.weights, atol=1e-5), size
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name not in NEED_ROWS])
+def test_rules_do_not_care_where_columns_are_with_the_fewest_clients(name: str) -> None:
+    """Where the last of Krum's selections compare one distance, which places add up in another order."""
+    for f in (1, 2):
+        made: Aggregator = build("aggregator", name, num_byzantine=f)
+        for seed in range(3):
+            updates, server = example_round(seed, fewest(made, f) - f, f, d=20)
+            alone = made(Updates(updates.matrix), replace(server, rng=np.random.default_rng(0))).vector
+            found = Group(2, 20).aggregates(made, updates.matrix, server)
+            vector = torch.cat([aggregate.vector for aggregate in found])
+            assert torch.allclose(vector, alone, rtol=1e-3, atol=1e-4), (f, seed)
 
 
 @pytest.mark.parametrize("name", sorted(NEED_ROWS & set(RULES)))
