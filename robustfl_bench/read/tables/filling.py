@@ -152,7 +152,7 @@ class Filling:
                 if cell.overrides is not None for place in self.places.get(cell.overrides, [])]  # fmt: skip
         if not rows:
             return
-        matched = self.everything.iloc[[place for *_, place in rows]][["state", "seed", "eval_every"]]
+        matched = self.everything[["state", "seed", "eval_every"]].iloc[[place for *_, place in rows]]
         matched = matched.assign(row=[row for row, *_ in rows], column=[column for _, column, _ in rows])
         ended = matched[matched["state"].isin(ENDED)]
         if len(ended):

@@ -18,7 +18,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.learning import TOO_SMALL, has_learned
 from robustfl_bench.read.runs.matching import Config, Index
-from robustfl_bench.read.runs.values import describe, measure
+from robustfl_bench.read.runs.values import describe, measurable, measure
 from robustfl_bench.read.tables.claims import Key
 from robustfl_bench.read.tables.filling import Filling, Overrides, key_of
 from robustfl_bench.read.tables.table import Cell, add_note
@@ -56,6 +56,7 @@ class _Learning:
 
     def __init__(self, filling: Filling) -> None:
         self._filling = filling
+        self._runs = measurable(filling.everything)
         self._value = describe(filling.described.value("accuracy"), filling.everything)
         self._cells = {_setting(cell.published): cell.overrides for cell in filling.described.cells
                        if cell.published is not None and cell.published.is_clean}  # fmt: skip
@@ -76,7 +77,7 @@ class _Learning:
         return self._filling.index.at(matching.config(identity.of(config)))
 
     def _measured(self, places: list[int]) -> float:
-        runs = self._filling.everything.iloc[places]
+        runs = self._runs.iloc[places]
         found = measure(self._value, runs[runs["state"] == "finished"], self._filling.references)
         numbers = [number.number for number in found.values() if not number.reason]
         return self._value.accuracy(statistics.fmean(numbers)) if numbers else math.nan
