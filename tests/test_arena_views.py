@@ -292,7 +292,7 @@ def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkey
 def test_the_commands_answer_in_every_format(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(shared, "load_any", lambda arguments, of_arena, folders=(): shipped_runs())
+    monkeypatch.setattr(shared.RunSource, "load_any", lambda runs, of_arena, folders=(): shipped_runs())
     asked = ["recommend", "--partition", "dirichlet", "--attackers", "0.2"]
     for form, words in (("json", '"partition": "mild_dirichlet"'), ("csv", "rule,score"), ("md", "| rule | score |")):
         assert results.main([*asked, "--format", form]) == 0

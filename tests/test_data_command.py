@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from robustfl_bench.base.errors import ConfigError, DataError
-from robustfl_bench.commands.data import main
-from robustfl_bench.commands.data.shared import sources
+from robustfl_bench.commands.data import main, sources
 from robustfl_bench.parts.datasets.cifar10 import Cifar10
 from robustfl_bench.parts.datasets.download import CHUNK, Download, fetch
 from robustfl_bench.parts.datasets.files import File, Layout

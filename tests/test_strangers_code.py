@@ -11,6 +11,7 @@ import pytest
 
 from robustfl_bench.base import trusted
 from robustfl_bench.commands import entry, results
+from robustfl_bench.commands.verb import name_of
 from robustfl_bench.lab.arena import entries
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.views import VIEWS
@@ -128,7 +129,7 @@ def here(strange: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_every_verb_is_walked() -> None:
-    assert set(READERS) == {verb.name for verb in results.VERBS}
+    assert set(READERS) == set(map(name_of, results.VERBS))
     assert set(MAKERS) == {*entry.VERBS, *entry.LABORATORY} - set(entry.READ_NO_RESULTS)
 
 

@@ -105,13 +105,14 @@ def _commands() -> str:
     """The help of every command and verb."""
     from robustfl_bench.commands import data, results
     from robustfl_bench.commands.entry import PROGRAMS, VERBS
+    from robustfl_bench.commands.verb import name_of
 
     parts = ["# Commands", "What `--help` of each command prints. The overrides of a run are in [every option]"
              "(../conf/CATALOGUE.md) and [groups and presets](../conf/README.md)."]  # fmt: skip
-    verbs = {
+    verbs: dict[str, list[tuple[str, str, list[str]]]] = {
         "robustfl-bench": [(verb, module, []) for verb, module in VERBS.items()],
-        "robustfl-results": [(verb.name, PROGRAMS["robustfl-results"], [verb.name]) for verb in results.VERBS],
-        "robustfl-data": [(verb.name, PROGRAMS["robustfl-data"], [verb.name]) for verb in data.VERBS],
+        "robustfl-results": [(verb, PROGRAMS["robustfl-results"], [verb]) for verb in map(name_of, results.VERBS)],
+        "robustfl-data": [(verb, PROGRAMS["robustfl-data"], [verb]) for verb in map(name_of, data.VERBS)],
     }
     for program, module in PROGRAMS.items():
         parts += [f"## {program}", _help(program, module)]
