@@ -13,7 +13,7 @@ from robustfl_bench.commands import data, entry, results
 from robustfl_bench.commands.verb import name_of
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.runner.store.writing import CannotWrite
-from robustfl_bench.runner.sweeps.ends import Incomplete
+from robustfl_bench.runner.sweeps.cells import Incomplete
 from tests.conftest import Bench
 
 PROGRAMS = {

@@ -16,7 +16,7 @@ from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment import answers, provenance
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store import evidence, kept
-from robustfl_bench.runner.sweeps.ends import Outcome
+from robustfl_bench.runner.sweeps.cells import Outcome
 from tests.conftest import Bench, run_folders
 
 SMALL = ("aggregator=krum", "rounds=2", "model.hidden=[4]")

@@ -18,8 +18,7 @@ from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE, MEASURED
 from robustfl_bench.runner.sweeps import progress
-from robustfl_bench.runner.sweeps.cells import Sweep
-from robustfl_bench.runner.sweeps.ends import Outcome
+from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
 from robustfl_bench.runner.sweeps.take import take
 from robustfl_bench.runner.sweeps.workers import take_with_workers
 
