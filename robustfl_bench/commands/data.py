@@ -240,21 +240,21 @@ def partition(
 ) -> None:
     """Which client holds what in a run of robustfl-bench, and how skewed that is."""
     from robustfl_bench.read.pages.pictures.canvas import check_format, save
-    from robustfl_bench.read.pages.split import draw
-    from robustfl_bench.runner.experiment.split import made
+    from robustfl_bench.read.pages.split import draw_split
+    from robustfl_bench.runner.experiment.split import split_of
     from robustfl_bench.runner.store.writing import write_output
 
     if output is not None and output.suffix != ".csv":
         raise ConfigError(f"--output must end in .csv, got {output}")
     if picture is not None:
         check_format(picture, "--picture")
-    split = made(overrides, search(config_dir))
+    split = split_of(overrides, search(config_dir))
     print(as_json(split.as_mapping()) if format == "json" else f"{split.report()}\n", end="")
     if output is not None:
         write_output(output, split.csv())
         print(f"{output}: partition=from_file partition.path={output} num_clients={len(split.shards)}")
     if picture is not None:
-        print(save(draw(split), picture, "--picture"))
+        print(save(draw_split(split), picture, "--picture"))
 
 
 def topology(
@@ -267,16 +267,16 @@ def topology(
     config_dir: Annotated[Path | None, Argument("a folder with your own options")] = None,
 ) -> None:
     """Who exchanges models with whom in a run of robustfl-bench protocol=gossip."""
-    from robustfl_bench.read.pages.neighbours import draw
     from robustfl_bench.read.pages.pictures.canvas import save
-    from robustfl_bench.runner.experiment.neighbours import made
+    from robustfl_bench.read.pages.split import draw_graphs
+    from robustfl_bench.runner.experiment.split import graph_of
 
     where = search(config_dir)
-    graphs = [made(run, where) for run in sweep(["protocol=gossip", *overrides], where)]
+    graphs = [graph_of(run, where) for run in sweep(["protocol=gossip", *overrides], where)]
     reports = "\n\n".join(graph.report() for graph in graphs)
     print(as_json([graph.as_mapping() for graph in graphs]) if format == "json" else f"{reports}\n", end="")
     if picture is not None:
-        print(save(draw(graphs), picture, "--picture"))
+        print(save(draw_graphs(graphs), picture, "--picture"))
 
 
 VERBS = (list_, prepare, verify, partition, topology)

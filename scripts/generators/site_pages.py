@@ -202,13 +202,14 @@ def _partitions() -> str:
 def _draw_partitions(folder: Path) -> None:
     """A picture of each partition of the arena."""
     from robustfl_bench.read.pages.pictures.canvas import save
-    from robustfl_bench.read.pages.split import draw
+    from robustfl_bench.read.pages.split import draw_split
     from robustfl_bench.runner.config.options import HERE
-    from robustfl_bench.runner.experiment.split import made
+    from robustfl_bench.runner.experiment.split import split_of
 
     for name in _arena_partitions():
-        split = made(["+experiment=arena/digits", "lr=1", "attack=ipm", "num_byzantine=5", f"partition={name}"], HERE)
-        save(draw(split), folder / f"partition_{name}.svg")
+        words = ["+experiment=arena/digits", "lr=1", "attack=ipm", "num_byzantine=5", f"partition={name}"]
+        split = split_of(words, HERE)
+        save(draw_split(split), folder / f"partition_{name}.svg")
 
 
 def _arena_partitions() -> list[str]:

@@ -1,8 +1,7 @@
 """Sweeps that survive failures: any number of processes, on one host or on many that share a folder, make the runs of a
 sweep.
 
-``cells``     a sweep is a list of cells; composing one
-``stacks``    the cells whose runs are trained together
+``cells``     a sweep is a list of cells; composing one, and those whose runs are trained together
 ``take``      the loop of one process over all cells: answers what is stored, runs what is free, waits for the rest
 ``workers``   processes that take cells, on this machine, replaced when they are killed, or started by a user's class
 ``clusters``  jobs of Slurm and tasks of Ray that take cells

@@ -23,8 +23,7 @@ from robustfl_bench.runner.processes.shards import members
 from robustfl_bench.runner.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
-from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Outcome, Sweep, SweepCell
-from robustfl_bench.runner.sweeps.stacks import stacks
+from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Outcome, Sweep, SweepCell, stacks
 
 POLL = 1.0
 """Seconds between two looks at the cells that other processes run."""
