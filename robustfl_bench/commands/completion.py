@@ -8,9 +8,8 @@ from robustfl_bench.base.console import Parser, answer_tab, completed
 from robustfl_bench.commands import flags
 from robustfl_bench.commands.entry import LABORATORY, PROGRAMS, VERBS
 from robustfl_bench.commands.new import KINDS
-from robustfl_bench.commands.verb import Argument, command
+from robustfl_bench.commands.verb import Argument, command, overrides
 from robustfl_bench.runner.config import options, words
-from robustfl_bench.runner.config.completion import overrides
 
 
 def main() -> int:

@@ -13,14 +13,37 @@ from robustfl_bench.base.console import answer_tab, reported, say
 from robustfl_bench.base.errors import INTERRUPTED, ConfigError, DataError, near
 from robustfl_bench.commands.verb import Argument, JsonFormat, called, override, parser_of
 from robustfl_bench.parts.datasets import find_folder, leaf, load
+from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.datasets.download import fetch
 from robustfl_bench.parts.datasets.files import UNKNOWN, CheckedFile, Source, check, find, read
-from robustfl_bench.runner.config import data_sets
+from robustfl_bench.runner.config import compose, options, targets
 from robustfl_bench.runner.config.compose import sweep
 from robustfl_bench.runner.config.options import search
 
 if TYPE_CHECKING:
-    from robustfl_bench.parts.datasets.base import Data, Dataset
+    from robustfl_bench.parts.datasets.base import Data
+
+
+def named_options(config_dir: Path | None = None) -> list[str]:
+    """The names of all data sets, in alphabetical order; raises ConfigError if ``config_dir`` is no folder."""
+    return options.names("dataset", options.search(config_dir))
+
+
+def dataset_of(name: str, config_dir: Path | None = None) -> Dataset:
+    """The data set of ``robustfl-bench dataset=NAME``, with every other setting at its default.
+
+    The options of the package come before those of ``config_dir``. Raises ConfigError when an option cannot be built.
+    """
+    try:
+        dataset = targets.build(compose.resolve([f"dataset={name}"], options.search(config_dir)).config["dataset"])
+    except ConfigError as error:
+        raise ConfigError(f"dataset={name}: {error}") from error
+    if not isinstance(dataset, Dataset):
+        raise ConfigError(
+            f"dataset={name}: {type(dataset).__name__} must inherit from robustfl_bench.interfaces.Dataset"
+        )
+    return dataset
+
 
 PROGRAM = "robustfl-data"
 HEADINGS = ("name", "shape", "classes", "train", "test", "state", "licence", "variant", "files")
@@ -58,16 +81,16 @@ class Folders:
 class Named(Folders):
     """Data sets by name."""
 
-    names: Annotated[Sequence[str], Argument(", ".join(data_sets.names()), "NAME", tab=lambda **_: data_sets.names())]
+    names: Annotated[Sequence[str], Argument(", ".join(named_options()), "NAME", tab=lambda **_: named_options())]
 
     def each(self, command: Callable[[str, Dataset, Path], None]) -> int:
         """Call the command with each data set and the data folder; returns the largest exit code. A data set that is
         missing or damaged does not stop the others. Raises ConfigError for an unknown name."""
-        datasets = {name: data_sets.build(self._checked(name), self.config_dir) for name in self.names}
+        datasets = {name: dataset_of(self._checked(name), self.config_dir) for name in self.names}
         return max(reported(command, name, dataset, self.root, prefix=PROGRAM) for name, dataset in datasets.items())
 
     def _checked(self, name: str) -> str:
-        names = data_sets.names(self.config_dir)
+        names = named_options(self.config_dir)
         if name not in names:
             raise ConfigError(f"no data set {name!r}{near(name, names) or '; there are ' + ', '.join(names)}")
         return name
@@ -91,8 +114,8 @@ def loaded(dataset: Dataset, root: Path) -> Data:
 def list_(*, folders: Folders, format: JsonFormat = "text") -> None:
     """The data sets, and the state of their files."""
     rows: list[tuple[str, ...]] = [HEADINGS]
-    for name in data_sets.names(folders.config_dir):
-        dataset = data_sets.build(name, folders.config_dir)
+    for name in named_options(folders.config_dir):
+        dataset = dataset_of(name, folders.config_dir)
         try:
             shape, classes = "x".join(map(str, dataset.input_shape)), str(dataset.num_classes)
         except DataError as error:  # of a data set whose files say it

@@ -110,8 +110,6 @@ def _colours(byzantine: np.ndarray) -> np.ndarray:
 
 
 # A picture of a graph of gossip, one column wide: the honest nodes and their links, attackers outside.
-#
-# matplotlib is imported when it is drawn.
 
 
 _STEPS = 300  # of the layout
