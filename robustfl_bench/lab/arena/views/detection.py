@@ -12,8 +12,8 @@ from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, by_rule, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.words import cells, listed, number
-from robustfl_bench.read.pages.pictures import scatter
 from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
@@ -117,12 +117,12 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
         scores = mean_scores(row)
         known = {rule: found for rule, found in detections(arena, of).items() if found.chooses and rule in scores}
         named = sorted(known, key=lambda rule: -scores[rule])[:_SHOWN]
-        points = [scatter.NamedPoint(rule, found.honest, found.attackers, _kind(scores[rule]), rule in named)
+        points = [NamedPoint(rule, found.honest, found.attackers, _kind(scores[rule]), rule in named)
                   for rule, found in sorted(known.items(), key=lambda item: -scores[item[0]])]  # fmt: skip
-        shown.append(scatter.ScatterPanel(f"{arena.share(of)} attackers", points))
+        shown.append(ScatterPanel(f"{arena.share(of)} attackers", points))
     heading = f"Arena {arena.track.name}: whom rules drop, and their mean score"
     x, y = "Honest clients dropped [%]", "Attackers dropped [%]"
-    return scatter.draw(shown, x, y, heading, frame=frame.at("column"))
+    return draw_scatter(shown, x, y, heading, frame=frame.at("column"))
 
 
 def _kind(score: float) -> str:

@@ -11,8 +11,8 @@ from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.views.base import ArenaView
 from robustfl_bench.lab.arena.words import cells, number, span
-from robustfl_bench.read.pages.pictures import scatter
 from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
@@ -108,7 +108,7 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
         by_kappa = sorted(known, key=lambda rule: (known[rule], -panel.standings[rule].worst))
         named = {*by_kappa[:_SHOWN], *sorted(known, key=lambda rule: -panel.standings[rule].worst)[:_SHOWN]}
         points = [
-            scatter.NamedPoint(
+            NamedPoint(
                 rule,
                 min(max(known[rule], 1 / _LARGEST), _LARGEST),
                 panel.standings[rule].worst,
@@ -118,13 +118,11 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
             for rule in by_kappa
         ]
         shown.append(
-            scatter.ScatterPanel(
-                f"{panel.partition}, {arena.share(panel.number)}: {correlation(panel, known):.2f}", points
-            )
+            ScatterPanel(f"{panel.partition}, {arena.share(panel.number)}: {correlation(panel, known):.2f}", points)
         )
     heading = f"Arena {arena.track.name}: kappa against the worst case, with Spearman's rank correlation"
     x, y = f"kappa (at the edge: {_LARGEST:g} or more)", "Worst case [%]"
-    return scatter.draw(shown, x, y, heading, log=True, frame=frame.at("column"), height=1.8)
+    return draw_scatter(shown, x, y, heading, log=True, frame=frame.at("column"), height=1.8)
 
 
 VIEW = ArenaView("kappa", "kappa, searched without training, against the worst case", _sheets, _picture)

@@ -10,8 +10,8 @@ from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.views.base import ArenaView, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.words import cells, listed, number
-from robustfl_bench.read.pages.pictures import scatter
 from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
     for of, row in rows_of_panels(arena):
         scores = {rule: score for rule, score in mean_scores(row).items() if rule != SERVER}
         best = front(arena, scores)
-        points = [scatter.NamedPoint(rule, work(arena, rule), score, _kind(arena, rule), rule in best)
+        points = [NamedPoint(rule, work(arena, rule), score, _kind(arena, rule), rule in best)
                   for rule, score in scores.items()]  # fmt: skip
-        shown.append(scatter.ScatterPanel(f"{arena.share(of)} attackers", points))
+        shown.append(ScatterPanel(f"{arena.share(of)} attackers", points))
     x, y = "Operations per number", "Mean score over partitions"
     heading = f"Arena {arena.track.name}: robustness against cost and needs; with its name: the front"
-    return scatter.draw(shown, x, y, heading, log=True, frame=frame.at("column"))
+    return draw_scatter(shown, x, y, heading, log=True, frame=frame.at("column"))
 
 
 VIEW = ArenaView("pareto", "robustness against cost and needs", _sheets, _picture)

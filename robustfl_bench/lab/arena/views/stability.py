@@ -12,8 +12,8 @@ from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, by_rule, rows_of_panels
 from robustfl_bench.lab.arena.words import cells, listed, number
-from robustfl_bench.read.pages.pictures import dots
 from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.points import Dot, DotPanel, draw_dots
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import compose
 
@@ -92,10 +92,10 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
         lines = []
         for rule in sorted(attacked, key=lambda rule: fmean(falls(attacked[rule]))):
             last = fmean(100 * run.accuracy for run in attacked[rule])
-            lines.append(dots.Dot(rule, fmean(100 * run.best for run in attacked[rule]), last, last, last))
-        shown.append(dots.DotPanel(f"{arena.share(of)} attackers", lines))
+            lines.append(Dot(rule, fmean(100 * run.best for run in attacked[rule]), last, last, last))
+        shown.append(DotPanel(f"{arena.share(of)} attackers", lines))
     heading = f"Arena {arena.track.name}: mean accuracy under attack, in the best and in the last round"
-    return dots.draw(shown, "best evaluated round", "last round", "Test accuracy [%]", heading, frame.at("column"))
+    return draw_dots(shown, "best evaluated round", "last round", "Test accuracy [%]", heading, frame.at("column"))
 
 
 VIEW = ArenaView("stability", "how far runs fall behind their best round", _sheets, _picture)
