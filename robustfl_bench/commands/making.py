@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.verb import Allow, Argument, command
-from robustfl_bench.read.runs import archive, asking, origins, records
+from robustfl_bench.read.runs import archive, commands, origins, records
 from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE, MEASURED
@@ -101,7 +101,7 @@ def remake(
     asked_words, lost = list[Sequence[str]](), list[str]()
     for run in old:
         try:
-            asked_words.append(asking.words(run))
+            asked_words.append(commands.words_of(run))
         except ConfigError as error:
             lost.append(f"{run['run']}: {error}")
     if lost:

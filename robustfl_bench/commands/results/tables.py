@@ -18,8 +18,7 @@ from robustfl_bench.read.tables import diff as difference
 from robustfl_bench.read.tables.compare import compare, showing
 from robustfl_bench.read.tables.described import PaperTable
 from robustfl_bench.read.tables.layout import FORMATS, Look, render
-from robustfl_bench.read.tables.pivot import pivot
-from robustfl_bench.read.tables.tune import tuned
+from robustfl_bench.read.tables.pivot import pivot, tuned
 
 
 def table(

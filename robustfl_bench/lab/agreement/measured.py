@@ -10,11 +10,10 @@ from robustfl_bench.lab.agreement.decisions import Open
 from robustfl_bench.lab.agreement.verdicts import FEW, UNDECIDED, UNTESTED, Verdict, judge
 from robustfl_bench.read.runs.cost import Costs
 from robustfl_bench.read.runs.matching import Index
-from robustfl_bench.read.tables import reasons
-from robustfl_bench.read.tables.claims import Key
+from robustfl_bench.read.tables import claims
+from robustfl_bench.read.tables.claims import Key, Reason
 from robustfl_bench.read.tables.described import Paper
 from robustfl_bench.read.tables.filling import Filling
-from robustfl_bench.read.tables.reasons import Reason
 from robustfl_bench.read.tables.stand_ins import difference, filled
 from robustfl_bench.read.tables.table import Cell, Table
 
@@ -40,7 +39,7 @@ class MeasuredPaper:
     stood_in: Mapping[int, tuple[str, Verdict]] = field(default_factory=dict)
     open_claims: Sequence[Open] = ()
     standing_in: Sequence[MeasuredPaper] = ()
-    reasons: Sequence[Reason] = ()
+    claims: Sequence[Reason] = ()
     overrides: tuple[str, ...] = ()
     changed: str = ""
 
@@ -59,7 +58,7 @@ class MeasuredPaper:
     def outside(self) -> Iterator[tuple[str, Key, Cell, Reason | None]]:
         """The cells of the paper's own settings that are outside, by table, each with its reason."""
         for name, table in self.tables.items():
-            known = reasons.by_cell(self.reasons, name)
+            known = claims.reasons_by_cell(self.reasons, name)
             for key, cell in table.judged.items() if not table.order_only else ():
                 if cell.inside is False:
                     yield name, key, cell, known.get(key)

@@ -26,10 +26,9 @@ from robustfl_bench.read.pages.pictures.points import draw_bars, draw_plane
 from robustfl_bench.read.runs import commands, kept_lines
 from robustfl_bench.read.runs.archive import KEPT
 from robustfl_bench.read.runs.learning import UNLEARNED, at_chance
-from robustfl_bench.read.runs.matching import Index
+from robustfl_bench.read.runs.matching import Index, Wanted, wanted
 from robustfl_bench.read.runs.records import NoRuns, nothing, one_line, text
 from robustfl_bench.read.runs.values import ACCURACIES, Value, describe
-from robustfl_bench.read.runs.wanted import Wanted, wanted
 from robustfl_bench.read.tables.described import PaperFigure
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable

@@ -18,7 +18,7 @@ from robustfl_bench.read.pages.pictures import curves, heat
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.read.pages.pictures.curves import COLUMNS, WEIGHT, Curves
 from robustfl_bench.read.pages.pictures.heat import HeatPanel, Scale
-from robustfl_bench.read.runs import records, suspicion
+from robustfl_bench.read.runs import records, values
 from robustfl_bench.read.runs.learning import UNLEARNED, unlearned
 from robustfl_bench.read.runs.records import Damaged, NoRuns, text
 from robustfl_bench.read.runs.values import Value, describe, measure
@@ -132,11 +132,12 @@ def curves_of_suspicion(chosen: pd.DataFrame, band: str) -> pd.DataFrame:
         columns = []
         for folder in group["folder"]:
             try:
-                found = suspicion.suspicion(folder)
+                found = values.suspicion(folder)
             except Damaged as error:
                 reasons.append(str(error))
             else:
-                columns.append(100 * suspicion.curve(found, _SHARES).set_axis([100 * share for share in _SHARES]))
+                shares = [100 * share for share in _SHARES]
+                columns.append(100 * values.suspicion_curve(found, _SHARES).set_axis(shares))
         return pd.concat(columns) if columns else None
 
     reasons = list[str]()

@@ -16,9 +16,8 @@ from typing import Any
 
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.read.tables import reasons
-from robustfl_bench.read.tables.claims import Claim, Key, about
-from robustfl_bench.read.tables.reasons import Reason
+from robustfl_bench.read.tables import claims
+from robustfl_bench.read.tables.claims import Claim, Key, Reason, about
 from robustfl_bench.runner.config import options
 
 _HERE = PACKAGE / "read" / "papers"
@@ -212,7 +211,7 @@ class Paper:
     tables: Mapping[str, PaperTable]
     figures: Mapping[str, PaperFigure]
     claims: tuple[Claim, ...] = ()
-    reasons: tuple[Reason, ...] = ()
+    claims: tuple[Reason, ...] = ()
 
 
 @cache
@@ -294,9 +293,9 @@ def _claims(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable],
 
 
 def _reason(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable], where: str) -> Reason:
-    _check_all(entry, reasons.KEYS, where)
+    _check_all(entry, claims.KEYS, where)
     table = _table_of(f"{paper}/{entry['table']}", tables, where)
-    return reasons.read(name, entry, table.name, table.keys, where)
+    return claims.read_reason(name, entry, table.name, table.keys, where)
 
 
 def _table_of(name: str, tables: Mapping[str, PaperTable], where: str) -> PaperTable:
