@@ -10,8 +10,7 @@ from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.commands.verb import Argument, JsonFormat, command
 from robustfl_bench.doors.catalogue import entries as catalogue
-from robustfl_bench.doors.catalogue.entries import MEASURED_GROUPS, CatalogueEntry
-from robustfl_bench.doors.catalogue.keys import Key, commented, keys_at
+from robustfl_bench.doors.catalogue.entries import MEASURED_GROUPS, CatalogueEntry, Key, commented, keys_at
 from robustfl_bench.runner.config import options, words
 from robustfl_bench.runner.config.options import CONF, Search
 

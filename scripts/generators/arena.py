@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import beside, claims, conclusions, findings, page, pairs, picture, rounding
+from robustfl_bench.lab.arena import claims, conclusions, findings, page, pairs, picture, rounding
 from robustfl_bench.lab.arena.conditions import LOWEST, check_headline, not_tried
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import tracks
@@ -169,8 +169,8 @@ def _others(arenas: Mapping[str, Arena]) -> Iterator[str]:
     others = {name: arena for name, arena in arenas.items() if name not in OWN}
     for base, arena in arenas.items():
         variants = [other for name, other in others.items() if name.startswith(f"{base}_")]
-        yield sheets.markdown(list(beside.sheets(arena, variants)))
-    yield sheets.markdown([beside.orders(arenas["silos"], list(others.values()))])
+        yield sheets.markdown(list(conclusions.compared(arena, variants)))
+    yield sheets.markdown([conclusions.orders(arenas["silos"], list(others.values()))])
     for name, arena in others.items():
         _, *tables = page.sheets(arena)
         yield f"## The track {name}"

@@ -11,7 +11,6 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import Making, check_overrides, made_all
 from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.lab.studies import judge as studies
-from robustfl_bench.lab.studies import judgement
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.runner.config import compose, identity, options
 from robustfl_bench.runner.experiment.plan import made
@@ -64,7 +63,7 @@ def judge(asked: JudgedRule) -> None:
     rule.check(clients)
     other.check(clients)
     say(f"{name}: checking its promises")
-    verdict = judgement.Judgement(
+    verdict = studies.Judgement(
         rule=name,
         rivals=rivals,
         trial=trial,
@@ -76,10 +75,10 @@ def judge(asked: JudgedRule) -> None:
         accuracies=_accuracies(asked, trial, name, rivals),
         command=_command(asked),
     )
-    pages = judgement.page(verdict)
+    pages = studies.page(verdict)
     print(sheets.FORMATS[asked.format](pages), end="")
     for path in asked.output:
-        content = judgement.numbers(verdict) if path.suffix == ".csv" else sheets.FORMATS[TEXTS[path.suffix]](pages)
+        content = studies.numbers(verdict) if path.suffix == ".csv" else sheets.FORMATS[TEXTS[path.suffix]](pages)
         write_output(path, content)
 
 

@@ -1,7 +1,8 @@
 """What the file of a paper says besides numbers: claims, as formulas over the cells of its tables, and reasons of gaps.
 
-Which cells a formula compares is found here, not what they hold. It is ``cells relation cells``, with ``<``, ``<=``, ``>`` or ``>=``; ``cells`` is ``row / column``, ``block / row
-/ column`` or a number. The README here explains what may stand for a row and a column.
+A formula is ``cells relation cells``, with ``<``, ``<=``, ``>`` or ``>=``; ``cells`` is ``row / column``, ``block / row
+/ column`` or a number. The README in papers/ explains what may stand for a row and a column. This module finds which
+cells a formula compares, not what they hold.
 """
 
 from __future__ import annotations
