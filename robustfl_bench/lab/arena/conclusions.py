@@ -16,7 +16,7 @@ from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.lab.arena.race import ENOUGH
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.views import books
-from robustfl_bench.lab.arena.views.planned import answer
+from robustfl_bench.lab.arena.views.attacks import answer
 from robustfl_bench.lab.arena.words import bounds, cells, listed, number, sentence, span
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import chance_if_equal, rank_correlation, rejected

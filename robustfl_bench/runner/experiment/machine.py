@@ -1,4 +1,4 @@
-"""The machine that runs: device, threads, signals, hardware, and the memory that a run can take, below the limits of its
+"""The machine that runs: device, threads, signals, hardware, and the memory that a run can take, below the limits of a
 container or job and beside other runs."""
 
 import json
