@@ -216,7 +216,7 @@ Made by `make arena`; `robustfl-results arena {name} --view books` shows the sam
 
 ![The scores of rules as they come and tuned]({name}_books.png)
 
-{sheets.markdown(books.VIEW.sheets(arena))}
+{sheets.markdown(books.BOOKS.sheets(arena))}
 Both books have the same attacks and honest clients' mean; tuned rules have five seeds. `robustfl-bench arena enter RULE
 --book tuned` tunes a rule: it makes the trials, chooses in each panel, and runs the cells.
 """
@@ -235,7 +235,7 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
     for view in _answered(arenas["digits"]):
         yield FOLDER / f"view_{view.name}.png", view.picture(arenas["digits"], PLAIN)
     for name, arena in _tuned(arenas).items():
-        yield FOLDER / f"{name}_books.png", books.VIEW.picture(arena, PLAIN)
+        yield FOLDER / f"{name}_books.png", books.BOOKS.picture(arena, PLAIN)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,7 @@ from robustfl_bench.lab.agreement.verdicts import (
 from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.cost import Cost, Costs
 from robustfl_bench.read.runs.matching import Index
-from robustfl_bench.read.tables import claims
-from robustfl_bench.read.tables.claims import Comparison, Key, Reason, Side
+from robustfl_bench.read.tables.claims import Comparison, Key, Reason, Side, reasons_by_cell
 from robustfl_bench.read.tables.described import Paper
 from robustfl_bench.read.tables.filling import Filling, Overrides, key_of
 from robustfl_bench.read.tables.stand_ins import difference, filled
@@ -204,7 +203,7 @@ class MeasuredPaper:
     stood_in: Mapping[int, tuple[str, Verdict]] = field(default_factory=dict)
     open_claims: Sequence[Open] = ()
     standing_in: Sequence[MeasuredPaper] = ()
-    claims: Sequence[Reason] = ()
+    reasons: Sequence[Reason] = ()
     overrides: tuple[str, ...] = ()
     changed: str = ""
 
@@ -223,7 +222,7 @@ class MeasuredPaper:
     def outside(self) -> Iterator[tuple[str, Key, Cell, Reason | None]]:
         """The cells of the paper's own settings that are outside, by table, each with its reason."""
         for name, table in self.tables.items():
-            known = claims.reasons_by_cell(self.reasons, name)
+            known = reasons_by_cell(self.reasons, name)
             for key, cell in table.judged.items() if not table.order_only else ():
                 if cell.inside is False:
                     yield name, key, cell, known.get(key)
