@@ -25,7 +25,7 @@ from robustfl_bench.runner.experiment.machine import (
 )
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.rows import Clock, Trackers, check_trackers, written
-from robustfl_bench.runner.experiment.stack import Steps, Waiting, alone
+from robustfl_bench.runner.experiment.samples import Steps, Waiting, alone
 from robustfl_bench.runner.experiment.summary import digest, results
 from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.folders import RunLocked

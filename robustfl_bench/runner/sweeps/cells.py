@@ -21,7 +21,7 @@ from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.plan import Request, plan
-from robustfl_bench.runner.experiment.stack import alike, at_once
+from robustfl_bench.runner.experiment.samples import alike, at_once
 from robustfl_bench.runner.store.folders import RunFolder
 
 

@@ -17,7 +17,7 @@ from robustfl_bench.runner.experiment.execute import RunFailed, completing, reco
 from robustfl_bench.runner.experiment.explain import explain
 from robustfl_bench.runner.experiment.machine import release_gpu, threads
 from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
-from robustfl_bench.runner.experiment.stack import Steps, alone, together
+from robustfl_bench.runner.experiment.samples import Steps, alone, together
 from robustfl_bench.runner.experiment.summary import without_score
 from robustfl_bench.runner.processes.shards import members
 from robustfl_bench.runner.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
