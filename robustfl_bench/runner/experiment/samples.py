@@ -1,4 +1,4 @@
-"""What the runs of a sweep share on one machine: the memory of samples that lie in files, and the steps of runs that are
+"""What the runs of a sweep share on one machine: the memory of samples that lie in files, and the steps of those that are
 trained together: which ones, and how many."""
 
 import json
