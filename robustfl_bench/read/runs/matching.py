@@ -161,7 +161,7 @@ def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
     for run in compose.sweep([f"+experiment={preset}", *overrides]):
         others = tuple(word for word in run if not word.startswith("seed="))
         if others not in resolved:
-            resolved[others] = _settings(others)
+            resolved[others] = frozenset(config(compose.resolve(others).identity).items())
         words = dict(word.split("=", 1) for word in run)
         yield Wanted(words, resolved[others], words.get("seed", default))
 
@@ -172,7 +172,3 @@ def sweep(preset: str, *overrides: str) -> dict[frozenset[tuple[str, str]], set[
     for run in wanted(preset, *overrides):
         seeds_by_settings.setdefault(run.settings, set()).add(run.seed)
     return seeds_by_settings
-
-
-def _settings(overrides: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    return frozenset(config(compose.resolve(overrides).identity).items())

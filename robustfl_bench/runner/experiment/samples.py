@@ -1,5 +1,5 @@
-"""What the runs of a sweep share on one machine: the memory of samples that lie in files, and the steps of those that are
-trained together: which ones, and how many."""
+"""What runs on one machine share: the memory of samples that lie in files, and the steps of those that are trained
+together: which ones, and how many."""
 
 import json
 import time
