@@ -106,29 +106,26 @@ def _drawn(runs: pd.DataFrame, asked: Plot, look: PictureFormat, conditions: Seq
     NoRuns."""
     if strange := [name for name in _LEFT_OUT.get(asked.kind, ()) if getattr(asked, name) is not None]:
         raise ConfigError(f"plot {asked.kind} takes no --{strange[0]}")
-    frame, value, band = look.frame, asked.value, asked.band or "minmax"
-    lines = asked.lines or "aggregator"
-    panels = "attack" if asked.panels is None else asked.panels
+    lines, panels = asked.lines or "aggregator", "attack" if asked.panels is None else asked.panels
+    shown = plots.Shown(lines, panels, conditions, asked.band or "minmax", look.frame)
     match asked.kind:
         case "accuracy" | "rounds":
-            return plots.rounds(
-                runs, value or "test_accuracy", lines, panels, conditions, band, frame, asked.x or "round"
-            )
+            return plots.rounds(runs, asked.value or "test_accuracy", shown, asked.x or "round")
         case "sweep":
             if asked.x is None:
                 raise ConfigError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
-            return plots.sweep(runs, asked.x, value or "final_accuracy", lines, panels, conditions, band, frame)
+            return plots.sweep(runs, asked.x, asked.value or "final_accuracy", shown)
         case "heat":
-            axes = (lines, asked.x or "attack", value or "final_accuracy", asked.panels or "")
-            return plots.matrix(runs, *axes, conditions, frame)
+            shown = replace(shown, panels=asked.panels or "")
+            return plots.matrix(runs, asked.x or "attack", asked.value or "final_accuracy", shown)
         case "recall":
-            return plots.recall(runs, lines, panels, conditions, frame)
+            return plots.recall(runs, shown)
         case "trajectory":
-            return plots.trajectory(runs, lines, panels, conditions, frame)
+            return plots.trajectory(runs, shown)
         case "roc":
-            return plots.roc(runs, lines, panels, conditions, band, frame)
+            return plots.roc(runs, shown)
         case _:
-            return plots.weights(runs, asked.panels or "aggregator", conditions, frame)
+            return plots.weights(runs, replace(shown, panels=asked.panels or "aggregator"))
 
 
 def figure(
