@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.lab.arena import beside, flags, page, picture
+from robustfl_bench.lab.arena import conclusions, conditions, page, picture
 from robustfl_bench.lab.arena.order import likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing, panel
 from robustfl_bench.lab.arena.track import HONEST, Track
@@ -108,12 +108,12 @@ def test_attacks_that_help_and_attacks_beyond_worst_are_told_from_noise() -> Non
             for place, (partition, seed) in enumerate(cells)
             for name, level in (("none", 0.6), ("ipm", 0.7), ("lie", 0.3), ("worst", 0.5))]  # fmt: skip
     runs += [run("r", "rop", 0.6 + (-1) ** place * 0.2, *cell) for place, cell in enumerate(cells)]
-    found = flags.remarks(runs)["r"]
+    found = conditions.remarks(runs)["r"]
     assert list(found.helping) == ["ipm"] and found.helping["ipm"].mean == pytest.approx(10)
     assert list(found.stronger) == ["lie"] and found.stronger["lie"].mean == pytest.approx(20)
     lost = [replace(one, accuracy=one.accuracy - 0.3, recall=[0.5] * 4) for one in runs]
-    assert not flags.remarks(lost)["r"].stronger, "worst left no more than guessing"
-    assert not flags.remarks([run(HONEST, HONEST, 0.9)])
+    assert not conditions.remarks(lost)["r"].stronger, "worst left no more than guessing"
+    assert not conditions.remarks([run(HONEST, HONEST, 0.9)])
 
 
 def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_the_rest(
@@ -201,12 +201,12 @@ def test_tracks_stand_beside_each_other_in_the_panels_that_they_share(monkeypatc
 
     base = arena("silos", {"krum": 0.3, "coomed": 0.5, "trmean": 0.7, "average": 0.2})
     mixed = arena("silos_nnm", {"krum": 0.7, "coomed": 0.5, "trmean": 0.3})
-    (only,) = beside.sheets(base, [mixed])
+    (only,) = conclusions.compared(base, [mixed])
     assert only.above == [
         "Arena silos and silos_nnm: mild_dirichlet, 20% attackers",
         "silos_nnm against silos: of 3 rules, beyond the seeds higher krum; lower trmean; order -1.00",
     ]
     assert [row[0].text for row in only.rows] == ["trmean", "coomed", "krum"]
     assert [cell.best for cell in only.rows[0]] == [False, True, False]
-    orders = beside.orders(base, [mixed])
+    orders = conclusions.orders(base, [mixed])
     assert [cell.text for cell in orders.rows[0][2:5]] == ["3", "-1.00", "-1.00"]

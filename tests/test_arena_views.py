@@ -15,17 +15,7 @@ from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.recommend import as_json, recommend, sheet
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
-from robustfl_bench.lab.arena.views import (
-    VIEWS,
-    attacks,
-    classes,
-    collapse,
-    declared,
-    detection,
-    kappa,
-    pareto,
-    stability,
-)
+from robustfl_bench.lab.arena.views import VIEWS, attacks, clients, needs, numbers, rounds
 from robustfl_bench.read.pages.pictures.canvas import PLAIN
 from robustfl_bench.read.runs import origins
 from robustfl_bench.read.runs.records import NoRuns
@@ -80,72 +70,72 @@ def test_a_short_list_of_attacks_is_chosen_by_what_it_adds() -> None:
 
 
 def test_detection_counts_who_is_dropped_in_the_last_round(arena: Arena) -> None:
-    found = detection.detections(arena, 5)
+    found = clients.detections(arena, 5)
     assert found["krum"].attackers == pytest.approx(80) and found["krum"].honest == 0
     assert found["geomed"].honest == pytest.approx(15) and found["geomed"].honest_by_partition["fang"] == pytest.approx(
         15
     )
     assert found["caf"].attackers == 0 and found["caf"].chooses
-    assert HONEST not in found and "the 6 rules" in detection.answer(arena, 5)
+    assert HONEST not in found and "the 6 rules" in clients.answer(arena, 5)
     weighs = [replace(one, last={"byzantine_accepted": 5.0, "honest_dropped": 0.0}) for one in arena.settled[5]]
     arena.settled[5] = weighs
-    assert not any(of.chooses for of in detection.detections(arena, 5).values())
-    assert "fewer than three rules" in detection.answer(arena, 5)
+    assert not any(of.chooses for of in clients.detections(arena, 5).values())
+    assert "fewer than three rules" in clients.answer(arena, 5)
 
 
 def test_stability_compares_the_best_and_the_last_round(arena: Arena) -> None:
-    assert stability.evaluated_rounds(arena) == [20, 40, 60]
+    assert rounds.evaluated_rounds(arena) == [20, 40, 60]
     fallen = [replace(one, best=one.accuracy + 0.3 * (one.rule == "krum")) for one in arena.settled[5]]
     arena.settled.update({5: fallen, 10: fallen})
-    assert stability.falls(one for one in fallen if one.rule == "krum")[0] == pytest.approx(30)
-    assert "17% of the attacked runs" in stability.answer(arena, 5) and "krum" in stability.answer(arena, 5)
-    assert stability.falls([run("r", "ipm", 0.0, state="diverged", best=float("nan"))]) == []
+    assert rounds.falls(one for one in fallen if one.rule == "krum")[0] == pytest.approx(30)
+    assert "17% of the attacked runs" in rounds.answer(arena, 5) and "krum" in rounds.answer(arena, 5)
+    assert rounds.falls([run("r", "ipm", 0.0, state="diverged", best=float("nan"))]) == []
 
 
 def test_classes_lose_recall_in_the_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
     track = Track("digits")
     runs = [replace(one, recall=[0.0] * 5 + [0.5] * 5 if one.attack == "ipm" else [1.0] * 10) for one in made(track)]
-    lost, held = classes.losses(arena_of(monkeypatch, runs), 5)
+    lost, held = clients.losses(arena_of(monkeypatch, runs), 5)
     assert list(lost["krum"]) == [100] * 5 + [50] * 5 and list(held["krum"]["iid"][:6]) == [0] * 5 + [50]
     with pytest.raises(NoRuns, match="recall by class"):
-        classes.losses(arena_of(monkeypatch, [replace(one, recall=None) for one in runs]), 5)
+        clients.losses(arena_of(monkeypatch, [replace(one, recall=None) for one in runs]), 5)
 
 
 def test_the_front_has_rules_that_no_better_one_spares(arena: Arena) -> None:
     scores = {"fltrust": 90.0, "caf": 85.0, "geomed": 80.0, "trmean": 70.0, "average": 50.0, "krum": 0.0}
-    assert pareto.front(arena, scores) == ["fltrust", "caf", "geomed", "trmean", "average"]
-    assert pareto.front(arena, {"fltrust": 90.0, "geomed": 86.0, "caf": 85.0}) == ["fltrust", "geomed"]
-    assert pareto.work(arena, "average") == 1 and pareto.work(arena, "geomed") == 26
+    assert needs.front(arena, scores) == ["fltrust", "caf", "geomed", "trmean", "average"]
+    assert needs.front(arena, {"fltrust": 90.0, "geomed": 86.0, "caf": 85.0}) == ["fltrust", "geomed"]
+    assert needs.work(arena, "average") == 1 and needs.work(arena, "geomed") == 26
 
 
 def test_a_collapse_lies_between_shares_that_were_run() -> None:
-    assert collapse.bracket({0.0: 90.0, 20.0: 60.0, 40.0: 10.0}) == "20 to 40%"
-    assert collapse.bracket({0.0: 90.0, 20.0: 40.0, 40.0: 60.0}) == "< 20%"
-    assert collapse.bracket({0.0: 90.0, 20.0: 80.0, 40.0: 50.0}) == "> 40%"
-    assert collapse.bracket({0.0: 10.0, 20.0: 80.0}) == "without attack"
+    assert numbers.bracket({0.0: 90.0, 20.0: 60.0, 40.0: 10.0}) == "20 to 40%"
+    assert numbers.bracket({0.0: 90.0, 20.0: 40.0, 40.0: 60.0}) == "< 20%"
+    assert numbers.bracket({0.0: 90.0, 20.0: 80.0, 40.0: 50.0}) == "> 40%"
+    assert numbers.bracket({0.0: 10.0, 20.0: 80.0}) == "without attack"
 
 
 def test_the_price_of_a_wrong_f_compares_the_same_attacks() -> None:
     runs = [run("r", "ipm", 0.5, declared=f, num_byzantine=b) for b in (5, 10) for f in (5, 10)]
     runs += [run("r", "lie", 0.1, declared=5), run("s", "ipm", 0.2), run("r", "ipm", 0.3, "fang", declared=10)]
-    five, ten = declared.wrong_assumptions(runs)
+    five, ten = numbers.wrong_assumptions(runs)
     assert (five.number, five.attacks, five.assumed) == (5, ("ipm",), [5, 10])
     assert five.worst == {"r": {5: pytest.approx(50), 10: pytest.approx(40)}}, "lie has no run with a wrong f"
     assert ten.worst == {"r": {5: pytest.approx(50), 10: pytest.approx(50)}}
-    assert not declared.wrong_assumptions([run("r", "ipm", 0.5, declared=5)])
+    assert not numbers.wrong_assumptions([run("r", "ipm", 0.5, declared=5)])
 
 
 def test_kappas_are_those_of_a_partition_and_number_of_attackers(shipped: Arena) -> None:
-    known = {partition: kappa.searched("digits", partition) for partition in shipped.track.swept["partition"]}
+    known = {partition: needs.searched("digits", partition) for partition in shipped.track.swept["partition"]}
     assert all({f for f, _ in of.values()} == {5} and len(of) > 40 for of in known.values() if of) and any(
         known.values()
     )
-    assert " over all rules, and " in kappa.answer(shipped)
-    assert kappa.searched("digits", "nowhere") == {}
+    assert " over all rules, and " in needs.answer_of_kappa(shipped)
+    assert needs.searched("digits", "nowhere") == {}
     dirichlet = shipped.panels[5, "mild_dirichlet"]
-    of = kappa.kappas(dirichlet, "digits")
-    assert "server" not in of and kappa.correlation(dirichlet, of) < -0.5
-    assert kappa.kappas(shipped.panels[10, "mild_dirichlet"], "digits") == {}, "it was searched with 5 attackers"
+    of = needs.kappas(dirichlet, "digits")
+    assert "server" not in of and needs.correlation(dirichlet, of) < -0.5
+    assert needs.kappas(shipped.panels[10, "mild_dirichlet"], "digits") == {}, "it was searched with 5 attackers"
 
 
 def test_a_recommendation_is_the_group_of_the_best_and_their_limits(arena: Arena) -> None:
@@ -292,7 +282,7 @@ def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkey
 def test_the_commands_answer_in_every_format(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(shared, "load_any", lambda arguments, of_arena, folders=(): shipped_runs())
+    monkeypatch.setattr(shared.RunSource, "load_any", lambda runs, of_arena, folders=(): shipped_runs())
     asked = ["recommend", "--partition", "dirichlet", "--attackers", "0.2"]
     for form, words in (("json", '"partition": "mild_dirichlet"'), ("csv", "rule,score"), ("md", "| rule | score |")):
         assert results.main([*asked, "--format", form]) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.read.runs import archive, asking, commands
+from robustfl_bench.read.runs import archive, commands
 from robustfl_bench.read.runs.records import leaf
 from robustfl_bench.runner.config import compose, identity
 from robustfl_bench.runner.config.compose import Resolved
@@ -42,22 +42,22 @@ def row_of(resolved: Resolved) -> dict[str, object]:
 def test_the_overrides_of_a_row_make_the_same_run(asked: str) -> None:
     resolved = compose.resolve(asked.split())
     row = row_of(resolved)
-    words = asking.overrides(row)
+    words = commands.overrides_of(row)
     assert compose.resolve(words).run_id == resolved.run_id
     assert shlex.split(commands.again(row)) == ["robustfl-bench", *words]
 
 
 def test_only_what_is_not_usual_is_written() -> None:
     row = row_of(compose.resolve(["aggregator=signguard", "weighting=samples", "lr=0.3"]))
-    words = asking.overrides(row)
+    words = commands.overrides_of(row)
     assert {"lr=0.3", "weighting=samples"} <= set(words)
     assert [word for word in words if word.startswith(("aggregator", "server", "model"))] == ["aggregator=signguard"]
 
 
 def test_a_run_that_todays_options_do_not_make_has_no_command() -> None:
     row = row_of(compose.resolve(["aggregator=krum"]))
-    assert not asking.overrides({**row, "aggregator.gone": 3})
-    assert not asking.overrides({**row, "aggregator": "gone"})
+    assert not commands.overrides_of({**row, "aggregator.gone": 3})
+    assert not commands.overrides_of({**row, "aggregator": "gone"})
     assert commands.again({**row, "run_id": "another"}) == ""
 
 
@@ -67,4 +67,4 @@ def test_runs_of_kept_files_have_a_command() -> None:
     for file in small:
         runs = archive.read(str(file)).to_dict("records")
         for run in (runs[0], runs[-1]):
-            assert asking.overrides(run), f"{file}: {run['run']}"
+            assert commands.overrides_of(run), f"{file}: {run['run']}"

@@ -11,7 +11,7 @@ import pytest
 
 from robustfl_bench.base import public
 from robustfl_bench.base.fields import options_of, type_of_field
-from robustfl_bench.doors.catalogue.keys import keys_of
+from robustfl_bench.doors.catalogue.entries import keys_of
 from robustfl_bench.runner.config.compose import resolve
 from robustfl_bench.runner.config.options import CONF, has_places
 from robustfl_bench.train.parts import GROUPS

@@ -16,13 +16,11 @@ import numpy as np
 import pytest
 
 from robustfl_bench.base.errors import ConfigError, DataError
-from robustfl_bench.commands.data import main
-from robustfl_bench.commands.data.shared import sources
+from robustfl_bench.commands.data import dataset_of, main, named_options, sources
 from robustfl_bench.parts.datasets.cifar10 import Cifar10
 from robustfl_bench.parts.datasets.download import CHUNK, Download, fetch
 from robustfl_bench.parts.datasets.files import File, Layout
 from robustfl_bench.parts.datasets.mnist import Mnist
-from robustfl_bench.runner.config import data_sets as registry
 from robustfl_bench.runner.config.options import CONF
 
 CONTENT = bytes(range(256)) * 32 * 60  # 60 chunks
@@ -289,7 +287,7 @@ def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.Captur
 
 
 def test_every_checksum_of_a_download_is_a_sha256() -> None:
-    every = [source for name in registry.names() for source in sources(registry.build(name))]
+    every = [source for name in named_options() for source in sources(dataset_of(name))]
     downloads = {download for source in every for download in source.downloads}
     assert len(downloads) >= 13
     assert all(re.fullmatch("[0-9a-f]{64}", download.sha256) for download in downloads)
@@ -299,7 +297,7 @@ def test_downloads_are_the_files_that_people_have() -> None:
     root = os.environ.get("ROBUSTFL_DATA")
     if not root:
         pytest.skip("set ROBUSTFL_DATA to a data folder to test on the real files")
-    every = [source for name in registry.names() for source in sources(registry.build(name))]
+    every = [source for name in named_options() for source in sources(dataset_of(name))]
     here = {
         path: download
         for source in every

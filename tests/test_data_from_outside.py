@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.commands.data import main
-from robustfl_bench.runner.config import data_sets
+from robustfl_bench.commands.data import dataset_of, main, named_options
 from tests.conftest import Bench
 from tests.processes import Outcome, call
 
@@ -205,5 +204,5 @@ def test_an_own_option_may_build_on_one_of_the_package(outside: Path, capsys: py
 
 def test_options_of_the_package_come_first_as_in_hydra(outside: Path) -> None:
     (outside / "conf" / "dataset" / "digits.yaml").write_text("_target_: own_rings.Rings")
-    assert type(data_sets.build("digits", outside / "conf")).__name__ == "Digits"
-    assert "rings" in data_sets.names(outside / "conf") and "rings" not in data_sets.names()
+    assert type(dataset_of("digits", outside / "conf")).__name__ == "Digits"
+    assert "rings" in named_options(outside / "conf") and "rings" not in named_options()

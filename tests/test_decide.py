@@ -12,8 +12,7 @@ import pytest
 
 from robustfl_bench.commands.lab import decide
 from robustfl_bench.lab.agreement import claim_sheets
-from robustfl_bench.lab.agreement.decisions import EXHAUSTED, Open, Step
-from robustfl_bench.lab.agreement.measured import scored
+from robustfl_bench.lab.agreement.measured import EXHAUSTED, Open, Step, scored
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.cost import Cost, Costs
 from robustfl_bench.read.runs.matching import Index

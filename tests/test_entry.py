@@ -10,9 +10,10 @@ import pytest
 import robustfl_bench
 from robustfl_bench.base.errors import BUSY, BrokenContract, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.commands import data, entry, results
+from robustfl_bench.commands.verb import name_of
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.runner.store.writing import CannotWrite
-from robustfl_bench.runner.sweeps.ends import Incomplete
+from robustfl_bench.runner.sweeps.cells import Incomplete
 from tests.conftest import Bench
 
 PROGRAMS = {
@@ -52,8 +53,8 @@ def test_a_sign_that_the_encoding_lacks_is_escaped() -> None:
 
 HELPS = [
     *(("robustfl-bench", verb) for verb in (*entry.VERBS, *entry.LABORATORY)),
-    *(("robustfl-results", verb.name) for verb in results.VERBS),
-    *(("robustfl-data", verb.name) for verb in data.VERBS),
+    *(("robustfl-results", name_of(verb)) for verb in results.VERBS),
+    *(("robustfl-data", name_of(verb)) for verb in data.VERBS),
     *((program, "") for program in PROGRAMS),
 ]
 

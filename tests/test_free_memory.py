@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.runner.experiment import free_memory, memory
-from robustfl_bench.runner.experiment.free_memory import MIB, Reservations, free_bytes
+from robustfl_bench.runner.experiment import machine as this_machine
+from robustfl_bench.runner.experiment import memory
+from robustfl_bench.runner.experiment.machine import MIB, Reservations, free_bytes
 from tests import presets
 from tests.conftest import Bench
 
@@ -21,7 +22,7 @@ GIB = 1 << 30
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with 8 GiB available and no groups; its ``proc`` and ``groups`` are in the folder."""
     for name in ("PROC", "GROUPS"):
-        monkeypatch.setattr(free_memory, name, tmp_path / name.lower())
+        monkeypatch.setattr(this_machine, name, tmp_path / name.lower())
         (tmp_path / name.lower()).mkdir()
     for name in ("SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
@@ -95,7 +96,7 @@ def test_what_others_announced_and_have_not_taken(tmp_path: Path) -> None:
     ours.announce(10 * MIB)
     assert ours.of_others() == 0
     script = (
-        "import sys; from pathlib import Path; from robustfl_bench.runner.experiment.free_memory import *\n"
+        "import sys; from pathlib import Path; from robustfl_bench.runner.experiment.machine import *\n"
         f"r = Reservations(Path({str(tmp_path)!r})); r.announce(100 * MIB); print(r.of_others(), flush=True)\n"
         "input(); held = bytearray(b'x') * (60 * MIB); print('held', flush=True); input()"
     )
@@ -184,7 +185,7 @@ def test_a_run_waits_for_other_runs_on_its_gpu(
         memory._wait_for_gpu(planned, gpu, needed)  # nothing else runs there
     assert capsys.readouterr().err == "" and not own.exists()
     with subprocess.Popen(["sleep", "60"]) as other:
-        own.with_name(str(other.pid)).write_text(f"{free_memory._life(other.pid)} 5 0")
+        own.with_name(str(other.pid)).write_text(f"{this_machine._life(other.pid)} 5 0")
         free[:] = [20 * MIB] * 9 + [70 * MIB]
         memory._wait_for_gpu(planned, gpu, needed)
         assert not free and own.exists()

@@ -13,7 +13,7 @@ from robustfl_bench.lab.studies import probe
 from robustfl_bench.numerics.spectra import principal_axes, principal_variances
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.read.pages import figures as drawn
-from robustfl_bench.read.pages.pictures.plane import CLIENTS
+from robustfl_bench.read.pages.pictures.points import CLIENTS
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.tables.described import figures
 from tests.conftest import run_cli

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from robustfl_bench.runner.experiment import memory
-from robustfl_bench.runner.sweeps import gpus
+from robustfl_bench.runner.sweeps import workers
 from robustfl_bench.runner.sweeps.cells import Sweep
-from robustfl_bench.runner.sweeps.gpus import gpus_for, seen_by
+from robustfl_bench.runner.sweeps.workers import gpus_for, seen_by
 from robustfl_bench.train import loop
 from tests.conftest import Bench
 
@@ -28,7 +28,7 @@ def test_the_gpus_are_those_that_the_process_may_use(
 ) -> None:
     for number in range(installed):
         (tmp_path / f"0000:{number:02x}").mkdir()
-    monkeypatch.setattr(gpus, "_DRIVER", tmp_path)
+    monkeypatch.setattr(workers, "_DRIVER", tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if named is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)

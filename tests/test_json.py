@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from robustfl_bench.base.answers import as_json
-from robustfl_bench.base.console import Parser
 from robustfl_bench.commands import data, results
 from robustfl_bench.commands.listing import listing
+from robustfl_bench.commands.verb import parser_of
 from robustfl_bench.read.tables.sheets import FORMATS, Printed, Sheet, Todo
 
 
@@ -33,16 +33,16 @@ def test_data_sets_and_options_as_json(tmp_path: Path, capsys: pytest.CaptureFix
     assert data.main(["list", "--data-dir", str(tmp_path), "--format", "json"]) == 0
     states = {row["name"]: row["state"] for row in json.loads(capsys.readouterr().out)}
     assert states["digits"] == "ready" and states["mnist"] == "missing"
-    groups = {group["name"]: group["count"] for group in json.loads(listing(["--format", "json"]))}
-    assert groups["attack"] == len(json.loads(listing(["attack", "--format", "json"])))
-    (option,) = json.loads(listing(["partition", "dirichlet", "--format", "json"]))
+    groups = {group["name"]: group["count"] for group in json.loads(listing(format="json"))}
+    assert groups["attack"] == len(json.loads(listing(["attack"], format="json")))
+    (option,) = json.loads(listing(["partition", "dirichlet"], format="json"))
     assert "alpha" in option["keys"]
 
 
 def test_every_verb_that_prints_what_it_reads_has_json() -> None:
     printing = {"status", "list", "table", "agreement", "arena", "recommend", "tune", "figure", "diff"}
-    for verb in (verb for verb in (*results.VERBS, *data.VERBS) if verb.name in printing | {"partition", "verify"}):
-        parser = Parser()
-        verb.add(parser)
-        (form,) = (action for action in parser._actions if "--format" in action.option_strings)
-        assert "json" in (form.choices or ()), verb.name
+    for verbs, names in ((results.VERBS, printing), (data.VERBS, {"list", "partition", "topology", "verify"})):
+        (parsers,) = (action for action in parser_of("", "", verbs)._actions if isinstance(action.choices, dict))
+        for name in names:
+            (form,) = (action for action in parsers.choices[name]._actions if "--format" in action.option_strings)
+            assert "json" in (form.choices or ()), name

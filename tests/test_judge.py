@@ -16,7 +16,7 @@ from scipy import stats
 import robustfl_bench as rb
 from robustfl_bench.base.errors import BrokenContract
 from robustfl_bench.doors.testing import PROMISES, check_aggregator, example_round
-from robustfl_bench.lab.studies import judge, judgement
+from robustfl_bench.lab.studies import judge
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import ServerView
 from robustfl_bench.read.tables import sheets
@@ -92,7 +92,7 @@ def test_the_cost_is_a_multiple_of_the_mean() -> None:
     assert judge.cost(rb.Bulyan(3), 25, 10_000)[1] > times
 
 
-def verdict(**changes: Any) -> judgement.Judgement:
+def verdict(**changes: Any) -> judge.Judgement:
     found = accuracies(mine=0.80, average=0.78, coomed=0.80, mkrum=0.83)
     content: dict[str, Any] = {
         "rule": "mine", "rivals": ("average", "coomed", "mkrum"), "trial": judge.Trial(("iid",), ("none", "ipm"), 10),
@@ -100,11 +100,11 @@ def verdict(**changes: Any) -> judgement.Judgement:
         "exempt": {"scale": "it clips"}, "cost": (2.0, 3.0), "clients": 25, "num_byzantine": 5, "accuracies": found,
         "command": "robustfl-bench judge mine:rule",
     }  # fmt: skip
-    return judgement.Judgement(**(content | changes))
+    return judge.Judgement(**(content | changes))
 
 
 def test_the_page_says_the_verdict_first_and_what_it_cannot_say() -> None:
-    page = sheets.FORMATS["markdown"](judgement.page(verdict()))
+    page = sheets.FORMATS["markdown"](judge.page(verdict()))
     lines = page.splitlines()
     assert lines[0].startswith("Verdict on mine")
     assert "it breaks robust, of 6 promises that it makes (below); it does not promise scale." in lines[1]
@@ -115,8 +115,8 @@ def test_the_page_says_the_verdict_first_and_what_it_cannot_say() -> None:
     assert page.count("What this cannot say: ") == 4 and "Not told apart: 2 of 6 comparisons" in page
     assert "| it clips |" in page and "| robust | f attackers, whatever" in page
     kept = verdict(promises=dict.fromkeys({judge.BASICS, *PROMISES}, ""), exempt={})
-    assert "it keeps all 7 promises that it makes." in sheets.FORMATS["text"](judgement.page(kept))
-    rows = list(csv.DictReader(io.StringIO(judgement.numbers(verdict()))))
+    assert "it keeps all 7 promises that it makes." in sheets.FORMATS["text"](judge.page(kept))
+    rows = list(csv.DictReader(io.StringIO(judge.numbers(verdict()))))
     assert len(rows) == 80 and rows[0].keys() == {"aggregator", "partition", "attack", "seed", "test_accuracy"}
 
 
@@ -253,7 +253,7 @@ def test_the_committed_verdict_on_the_example_is_that_of_its_runs() -> None:
         rule="fed_scs", trial=judge.FULL, accuracies=found, promises=judge.promises(fed_scs()(), 5, 25),
         exempt=fed_scs().exempt, cost=(1.0, 1.0),
     )  # fmt: skip
-    fresh = sheets.FORMATS["markdown"](judgement.page(asked)).splitlines()
+    fresh = sheets.FORMATS["markdown"](judge.page(asked)).splitlines()
     kept = page.splitlines()
     differing = [line for line in fresh if line not in kept]
     assert all("Cost of a call" in line or "Made by" in line for line in differing), differing

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from robustfl_bench.base.errors import DataError
-from robustfl_bench.commands import remake
+from robustfl_bench.commands import making
 from robustfl_bench.parts.aggregators.coomed import CooMed
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment import answers, provenance
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store import evidence, kept
-from robustfl_bench.runner.sweeps.ends import Outcome
+from robustfl_bench.runner.sweeps.cells import Outcome
 from tests.conftest import Bench, run_folders
 
 SMALL = ("aggregator=krum", "rounds=2", "model.hidden=[4]")
@@ -178,14 +178,14 @@ def test_lines_that_another_process_replaces_meanwhile_stay(
 ) -> None:
     ship("-m", *SMALL, "seed=0,1", edit=_old)
     (file,) = kept.files()
-    made_cells = remake.made_cells
+    made_cells = making.made_cells
 
     def meanwhile(*arguments: Any) -> Outcome:
-        monkeypatch.setattr(remake, "made_cells", made_cells)
+        monkeypatch.setattr(making, "made_cells", made_cells)
         assert bench("remake", str(file), "--where", "seed=1").code == 0
         return made_cells(*arguments)
 
-    monkeypatch.setattr(remake, "made_cells", meanwhile)
+    monkeypatch.setattr(making, "made_cells", meanwhile)
     assert bench("remake", str(file), "--where", "seed=0").code == 0
     assert (archive.read(str(file))["final_accuracy"] > 0).tolist() == [True, True]
 

@@ -10,8 +10,7 @@ from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.pages.figures import KINDS
 from robustfl_bench.read.runs import matching
-from robustfl_bench.read.runs.matching import Config
-from robustfl_bench.read.runs.wanted import sweep
+from robustfl_bench.read.runs.matching import Config, sweep
 from robustfl_bench.read.tables import described as papers
 from robustfl_bench.read.tables.described import PaperColumn, PaperTable, Published, published
 from robustfl_bench.runner.config import compose, options

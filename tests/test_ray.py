@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from robustfl_bench.runner.store.lease import Lease
-from robustfl_bench.runner.sweeps.ray import CLUSTERS, Tasks
+from robustfl_bench.runner.sweeps.clusters import CLUSTERS, Tasks
 from tests.conftest import Bench, contents
 from tests.processes import start, wait_for
 from tests.sweeps import TWELVE, is_training, undisturbed

@@ -10,7 +10,7 @@ from robustfl_bench.lab.agreement import scorecard
 from robustfl_bench.lab.agreement.measured import scored
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.tables import described, sheets
-from robustfl_bench.read.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason, wrong
+from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Reason, wrong_reasons
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -29,7 +29,7 @@ def test_every_reason_is_about_cells_that_are_outside_now() -> None:
         outside: dict[str, list[tuple[str, str, str]]] = {}
         for table, key, _, _ in paper.outside:
             outside.setdefault(table, []).append(key)
-        assert [*wrong(paper.reasons, outside)] == []
+        assert [*wrong_reasons(paper.reasons, outside)] == []
         for reason in paper.reasons:
             page, _, anchor = reason.page.partition("#")
             assert anchor in anchors(RESULTS / paper.name / page), f"{reason.name}: no {reason.page}"
@@ -42,9 +42,9 @@ def test_every_reason_is_about_cells_that_are_outside_now() -> None:
 def test_a_reason_for_a_cell_that_is_inside_is_an_error() -> None:
     cell, other = ("", "krum", "ipm"), ("", "krum", "lie")
     reasons = [Reason(name, "boba/t", (cell,), OPEN, "w", "../p.md#x") for name in ("first", "second")]
-    assert [*wrong(reasons[:1], {"boba/t": [cell]})] == []
-    assert [*wrong(reasons[:1], {"boba/t": [other]})] == ["first: boba/t: krum / ipm is not outside"]
-    assert [*wrong(reasons, {"boba/t": [cell]})] == ["second: boba/t: krum / ipm has the reason first as well"]
+    assert [*wrong_reasons(reasons[:1], {"boba/t": [cell]})] == []
+    assert [*wrong_reasons(reasons[:1], {"boba/t": [other]})] == ["first: boba/t: krum / ipm is not outside"]
+    assert [*wrong_reasons(reasons, {"boba/t": [cell]})] == ["second: boba/t: krum / ipm has the reason first as well"]
 
 
 @pytest.mark.parametrize(("entry", "message"), [

@@ -15,9 +15,8 @@ import torch
 from robustfl_bench.commands.lab import resilience as command
 from robustfl_bench.interfaces import Aggregator, PreAggregation
 from robustfl_bench.lab.studies import bounds
-from robustfl_bench.lab.studies.inputs import gaussian, of_round, without_data
+from robustfl_bench.lab.studies.inputs import AttackersFirst, Rule, gaussian, of_round, without_data
 from robustfl_bench.lab.studies.measure import breakdown, resilience
-from robustfl_bench.lab.studies.rule import AttackersFirst, Rule
 from robustfl_bench.lab.studies.search import diameter_of, kappas, search, spread_of, worst_inputs
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.average import Average

@@ -29,8 +29,7 @@ from robustfl_bench.runner.config import compose, request
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.processes.ring import launch as ring
 from robustfl_bench.runner.processes.ring.client import check
-from robustfl_bench.runner.processes.ring.link import Link, joined
-from robustfl_bench.runner.processes.ring.step import Floats, Packed, RingStep, reduced
+from robustfl_bench.runner.processes.ring.step import Floats, Link, Packed, RingStep, joined, reduced
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train.rounds import initial_state
 from tests import processes

@@ -13,7 +13,7 @@ from robustfl_bench.doors.testing import check_aggregator, example_server
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView, SumForm
 from robustfl_bench.parts.aggregators.secure_sum import SecureSum
-from robustfl_bench.read.runs import asking, records
+from robustfl_bench.read.runs import commands, records
 from robustfl_bench.runner.config import compose
 from robustfl_bench.train.code_digest import closure_of
 from tests.conftest import Bench, run_folders
@@ -122,7 +122,7 @@ def test_a_run_gives_the_same_model_and_records_no_weight_of_a_client(bench: Ben
     assert np.allclose(usual["test_loss"], summed["test_loss"], rtol=1e-4)
     assert "byzantine_weight" in usual and "byzantine_weight" not in summed
     (row,) = records.of_folders([folder]).to_dict("records")
-    assert {"secure_aggregation=true", "aggregator=norm_bound"} <= set(asking.overrides(row))
+    assert {"secure_aggregation=true", "aggregator=norm_bound"} <= set(commands.overrides_of(row))
 
 
 def test_other_runs_keep_their_id_and_their_code() -> None:

@@ -13,6 +13,7 @@ from PIL import Image
 
 import robustfl_bench
 from robustfl_bench.commands import data, results
+from robustfl_bench.commands.verb import name_of
 from robustfl_bench.doors.catalogue.entries import option
 from robustfl_bench.parts.aggregators.krum import Krum
 from robustfl_bench.train.metrics import METRICS
@@ -49,10 +50,8 @@ def test_the_navigation_has_every_page_once(tmp_path: Path) -> None:
 def test_the_pages_of_the_reference_have_all_commands_columns_and_names() -> None:
     pages = dict(site_pages.reference())
     for program, verbs in (("robustfl-results", results.VERBS), ("robustfl-data", data.VERBS)):
-        for verb in verbs:
-            assert (
-                f"### {program} {verb.name}\n\n```text\nusage: {program} {verb.name}" in pages["reference/commands.md"]
-            )
+        for verb in map(name_of, verbs):
+            assert f"### {program} {verb}\n\n```text\nusage: {program} {verb}" in pages["reference/commands.md"]
     assert all(f"| `{metric.name}` | {metric.heading} |" in pages["reference/columns.md"] for metric in METRICS)
     shown = set(re.findall(r"^::: \S+\.(\w+)$", pages["reference/python.md"], re.MULTILINE))
     assert set(robustfl_bench.__all__) - shown == {"Flag", "Number", "SCALE"}, (

@@ -8,7 +8,7 @@ import pytest
 
 from robustfl_bench.commands.data import main
 from robustfl_bench.read.pages.pictures.canvas import WIDTHS
-from robustfl_bench.read.pages.split import draw
+from robustfl_bench.read.pages.split import draw_split
 from robustfl_bench.runner.experiment.split import Split, distances_from_all, effective_classes, gini
 from tests.conftest import Bench, contents, run_folders
 
@@ -142,7 +142,7 @@ def test_a_picture_is_written(suffix: str, tmp_path: Path, capfd: pytest.Capture
 
 def test_a_picture_shows_every_count_and_who_attacks() -> None:
     split = example(frozenset({1, 3}))
-    figure = draw(split)
+    figure = draw_split(split)
     assert figure.get_figwidth() == WIDTHS["column"]
     top, rows = figure.axes
     assert [bar.get_height() for bar in top.patches] == [2, 4, 6, 8]
@@ -155,15 +155,15 @@ def test_a_picture_shows_every_count_and_who_attacks() -> None:
     assert boxes == {
         (client - 0.45, client % 3 - 0.5, 0.9, round(0.9 * (2 * client + 2) / 8, 3)) for client in range(4)
     }
-    assert len(draw(Split("t", split.shards, None, 0, 20, frozenset(), 0)).axes) == 1  # no classes: sizes alone
+    assert len(draw_split(Split("t", split.shards, None, 0, 20, frozenset(), 0)).axes) == 1  # no classes: sizes alone
 
 
 def test_a_picture_has_names_where_the_data_give_them_and_room_for_few_classes() -> None:
     split = replace(example(classes=2), classes=("no", "yes"), clients=("A", "B$", "C", "D"))
-    rows = draw(split).axes[1]
+    rows = draw_split(split).axes[1]
     names = [[label.get_text() for label in labels] for labels in (rows.get_yticklabels(), rows.get_xticklabels())]
     assert names == [["no", "yes"], ["A", r"B\$", "C", "D"]]
-    figure = draw(example(classes=2))
+    figure = draw_split(example(classes=2))
     figure.canvas.draw()
     top, below = (axis.yaxis.label.get_window_extent() for axis in figure.axes)
     assert below.y1 <= top.y0, "labels do not overlap"

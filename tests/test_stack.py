@@ -23,10 +23,9 @@ from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.execute import _federation, _load
 from robustfl_bench.runner.experiment.plan import InfeasibleError, plan
-from robustfl_bench.runner.experiment.stack import Steps, Waiting, alike, alone, at_once, together
+from robustfl_bench.runner.experiment.samples import Steps, Waiting, alike, alone, at_once, together
 from robustfl_bench.runner.store.folders import DEATHS
-from robustfl_bench.runner.sweeps.cells import Sweep
-from robustfl_bench.runner.sweeps.stacks import stacks
+from robustfl_bench.runner.sweeps.cells import Sweep, stacks
 from robustfl_bench.train import loop
 from robustfl_bench.train.evaluation import Record
 from robustfl_bench.train.rounds import initial_state

@@ -11,10 +11,11 @@ import pytest
 
 from robustfl_bench.base import trusted
 from robustfl_bench.commands import entry, results
+from robustfl_bench.commands.verb import name_of
 from robustfl_bench.lab.arena import entries
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.views import VIEWS
-from robustfl_bench.read.runs import archive, asking, records
+from robustfl_bench.read.runs import archive, commands, records
 from robustfl_bench.runner.config import compose, identity, options
 from robustfl_bench.runner.store import folders
 from robustfl_bench.train.parts import GROUPS
@@ -128,7 +129,7 @@ def here(strange: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_every_verb_is_walked() -> None:
-    assert set(READERS) == {verb.name for verb in results.VERBS}
+    assert set(READERS) == set(map(name_of, results.VERBS))
     assert set(MAKERS) == {*entry.VERBS, *entry.LABORATORY} - set(entry.READ_NO_RESULTS)
 
 
@@ -172,9 +173,9 @@ def test_a_run_of_a_strangers_config_needs_allow(
 def test_rows_are_not_asked_for_by_python_either(here: Path) -> None:
     runs = archive.read("strange.csv")
     strange = [run for run in runs.to_dict("records") if run["run"].startswith("strange")]
-    assert len(strange) > len(NESTED) and not any(map(asking.overrides, strange))
+    assert len(strange) > len(NESTED) and not any(map(commands.overrides_of, strange))
     damaged = {"pre_aggregation": "[nnm,arc]", "pre_aggregation.steps": "[[[", "run_id": "0"}
-    assert not asking.overrides({**strange[0], **damaged})
+    assert not commands.overrides_of({**strange[0], **damaged})
 
 
 @pytest.mark.parametrize(("words", "source"), [("report", FILE), ("arena digits", FOLDER)])

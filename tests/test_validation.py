@@ -13,9 +13,8 @@ import yaml
 
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.read.runs import archive, records
-from robustfl_bench.read.tables.pivot import pivot
+from robustfl_bench.read.tables.pivot import pivot, tuned
 from robustfl_bench.read.tables.sheets import FORMATS
-from robustfl_bench.read.tables.tune import tuned
 from robustfl_bench.runner.config import compose, request
 from robustfl_bench.runner.experiment.execute import execute
 from robustfl_bench.runner.store import folders

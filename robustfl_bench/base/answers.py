@@ -1,6 +1,5 @@
 """Answers of commands as JSON, for programs."""
 
-import argparse
 import json
 import math
 from collections.abc import Mapping
@@ -10,11 +9,6 @@ from typing import Any
 def as_json(answer: Any) -> str:
     """The answer as JSON of one line per value. A number that is not finite is ``null``, as JSON has none."""
     return json.dumps(_plain(answer), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """The argument ``--format`` of a command that prints text, or JSON."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="json: for programs (%(default)s)")
 
 
 def _plain(value: Any) -> Any:

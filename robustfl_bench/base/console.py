@@ -79,23 +79,6 @@ def completed(action: argparse.Action, candidates: Callable[..., Iterable[str]])
     action.completer = candidates  # type: ignore[attr-defined]
 
 
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """``--jobs``: the number of processes."""
-    parser.add_argument(
-        "--jobs", type=_jobs, default=1, metavar="N", help="processes; -1: one for each core (%(default)s)"
-    )
-
-
-def _jobs(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number == 0 or number < -1:
-        raise argparse.ArgumentTypeError(f"must be >= 1, or -1: one for each core; got {text}")
-    return number
-
-
 def answer_tab(parser: argparse.ArgumentParser) -> None:
     """If the shell asks for tab completion of this parser's command, print the candidates and exit."""
     if "_ARGCOMPLETE" in os.environ:

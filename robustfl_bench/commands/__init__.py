@@ -1,1 +1,1 @@
-"""The command line: one module for each verb, and entry points that import only what the verb needs."""
+"""The command line: a typed function for each verb, and entry points that import only what the verb needs."""

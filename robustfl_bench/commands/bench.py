@@ -18,9 +18,8 @@ from robustfl_bench.runner.experiment.execute import execute
 from robustfl_bench.runner.experiment.explain import report
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.processes.shards import members
-from robustfl_bench.runner.sweeps.cells import Sweep
-from robustfl_bench.runner.sweeps.ends import Incomplete
-from robustfl_bench.runner.sweeps.preview import preview
+from robustfl_bench.runner.sweeps.cells import Incomplete, Sweep
+from robustfl_bench.runner.sweeps.progress import preview
 
 
 def main() -> None:
@@ -73,11 +72,11 @@ def _obey(arguments: Sequence[str]) -> None:
 
 def _let_hydra(asked: Namespace, hydra: ForHydra, is_sweep: bool) -> None:
     """Let Hydra obey the words of a command."""
-    from robustfl_bench.runner.sweeps import front  # late: Hydra takes half a second
+    from robustfl_bench.runner.sweeps import launch
 
     verbose = ["hydra.verbose=true"] if asked.verbose and is_sweep else []
     overrides = [words.override(word).text for word in asked.overrides]
-    front.main([*overrides, *verbose, *flags.of_hydra(asked)], hydra, partial(_make, asked, is_sweep))
+    launch.main([*overrides, *verbose, *flags.of_hydra(asked)], hydra, partial(_make, asked, is_sweep))
 
 
 def _make(asked: Namespace, is_sweep: bool, config: Mapping[str, Any], call: request.Call) -> float:

@@ -1,30 +1,36 @@
 """``robustfl-bench completion``: the shell code for tab completion of the four commands, and candidates for the
 first."""
 
-import sys
 from argparse import Namespace
+from typing import Annotated
 
 from robustfl_bench.base.console import Parser, answer_tab, completed
-from robustfl_bench.commands import flags, new
+from robustfl_bench.commands import flags
 from robustfl_bench.commands.entry import LABORATORY, PROGRAMS, VERBS
-from robustfl_bench.runner.config import completion, options, words
+from robustfl_bench.commands.new import KINDS
+from robustfl_bench.commands.verb import Argument, command, overrides
+from robustfl_bench.runner.config import options, words
 
 
 def main() -> int:
     """Console entry point: print code for a shell to evaluate, or the candidates for ``robustfl-bench``."""
     answer_tab(_bench())
-    parser = Parser(
-        prog="robustfl-bench completion",
-        description="Print the tab completion of the robustfl commands, for the shell to evaluate.",
-        epilog='bash, zsh: eval "$(robustfl-bench completion)"; fish: robustfl-bench completion fish | source',
-    )
-    parser.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"), default="bash")
-    shell = parser.parse_args(sys.argv[1:]).shell
+    return _completion()
 
+
+def completion(shell: Annotated[str, Argument(choices=("bash", "zsh", "fish"))] = "bash") -> None:
+    """Print the tab completion of the robustfl commands, for the shell to evaluate."""
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(PROGRAMS, shell=shell))
-    return 0
+
+
+_completion = command(
+    completion,
+    "robustfl-bench completion",
+    reads=False,
+    epilog='bash, zsh: eval "$(robustfl-bench completion)"; fish: robustfl-bench completion fish | source',
+)
 
 
 def _bench() -> Parser:
@@ -43,7 +49,7 @@ def _words(prefix: str, parsed_args: Namespace, **rest: object) -> list[str]:
         case True, [group]:
             return options.names(group)
         case False, ["new"]:
-            return list(new.KINDS)
+            return list(KINDS)
         case False, []:
-            return [*VERBS, *LABORATORY, *completion.overrides(prefix, parsed_args)]
-    return completion.overrides(prefix, parsed_args)
+            return [*VERBS, *LABORATORY, *overrides(prefix, parsed_args)]
+    return overrides(prefix, parsed_args)

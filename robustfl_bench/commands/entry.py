@@ -25,7 +25,7 @@ VERBS = {
     "completion": "robustfl_bench.commands.completion",
     "docs": "robustfl_bench.commands.docs",
     "new": "robustfl_bench.commands.new",
-    "remake": "robustfl_bench.commands.remake",
+    "remake": "robustfl_bench.commands.making",
 }
 """The modules of the other tasks of ``robustfl-bench``, by its first word; an option can be anywhere."""
 

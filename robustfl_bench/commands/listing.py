@@ -1,17 +1,16 @@
 """``robustfl-bench --list [GROUP [NAME]]``: the options, as text of at most WIDTH columns."""
 
-import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, asdict
 from pathlib import Path
+from typing import Annotated
 
-from robustfl_bench.base.answers import add_format, as_json
-from robustfl_bench.base.console import Parser, reported
+from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.commands.verb import Argument, JsonFormat, command
 from robustfl_bench.doors.catalogue import entries as catalogue
-from robustfl_bench.doors.catalogue.entries import MEASURED_GROUPS, CatalogueEntry
-from robustfl_bench.doors.catalogue.keys import Key, commented, keys_at
+from robustfl_bench.doors.catalogue.entries import MEASURED_GROUPS, CatalogueEntry, Key, commented, keys_at
 from robustfl_bench.runner.config import options, words
 from robustfl_bench.runner.config.options import CONF, Search
 
@@ -19,24 +18,26 @@ WIDTH = 100
 USAGE = "robustfl-bench --list [GROUP [NAME]] [--config-dir FOLDER] [--format json]"
 
 
-def main() -> int:
-    """Console entry point of ``robustfl-bench --list``; returns its exit code."""
-    return reported(lambda: print(listing(sys.argv[1:]).rstrip("\n")))
+def list_(
+    words: Annotated[Sequence[str], Argument("a config group and one of its options (all)", "GROUP NAME")] = (),
+    *,
+    config_dir: Annotated[
+        Path | None, Argument("a folder with options of your own", "FOLDER", flags=("--config-dir", "-cd"))
+    ] = None,
+    format: JsonFormat = "text",
+) -> None:
+    """List the options of a run."""
+    print(listing(words, config_dir, format).rstrip("\n"))
 
 
-def listing(arguments: Sequence[str]) -> str:
-    """The output of ``robustfl-bench --list`` with these arguments. Raises ConfigError.
+def listing(asked: Sequence[str] = (), config_dir: Path | None = None, format: str = "text") -> str:
+    """What is printed for a group and an option. Raises ConfigError.
 
     torch, whose import takes a second, is imported only for groups whose options are measured.
     """
-    parser = Parser(prog="robustfl-bench --list", usage=USAGE, description="List the options of a run.")
-    parser.add_argument("--config-dir", "-cd", type=Path, metavar="FOLDER", help="a folder with options of your own")
-    parser.add_argument("words", nargs="*", metavar="GROUP NAME", help="a config group and one of its options (all)")
-    add_format(parser)
-    asked = parser.parse_args(list(arguments))
-    search = options.search(asked.config_dir)
-    words = [word for written in asked.words for word in written.lstrip("+").split("=", 1)]
-    if asked.format == "json":
+    search = options.search(config_dir)
+    words = [word for written in asked for word in written.lstrip("+").split("=", 1)]
+    if format == "json":
         return as_json(_plain(words, search))
     match words:
         case []:
@@ -45,7 +46,7 @@ def listing(arguments: Sequence[str]) -> str:
             return _options(_known(group, search), search)
         case [group, name]:
             return _option(catalogue.option(_known(group, search), name, search), search)
-    raise ConfigError(f"--list takes a group and a name at most, got {' '.join(asked.words)}; write {USAGE}")
+    raise ConfigError(f"--list takes a group and a name at most, got {' '.join(asked)}; write {USAGE}")
 
 
 def _plain(words: Sequence[str], search: Search) -> list[dict[str, object]]:
@@ -147,3 +148,6 @@ def _commented(line: str) -> list[str]:
 def _wrapped(text: str, indent: int) -> list[str]:
     margin, plain = " " * indent, text.replace("``", "`")
     return textwrap.wrap(plain, WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+
+
+main = command(list_, "robustfl-bench --list", reads=False, usage=USAGE)

@@ -1,25 +1,47 @@
-"""The runs that a verb needs: those that are missing are made, and the finished ones are read."""
+"""The runs that a verb needs: those that are missing are made, and the finished ones are read. With
+``robustfl-bench remake FILE.csv``, which makes kept runs of older code again with today's."""
 
 from __future__ import annotations
 
-from argparse import Namespace
+import shlex
+from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from robustfl_bench.base.console import say
+from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.read.runs import archive, records
+from robustfl_bench.commands.verb import Allow, Argument, command
+from robustfl_bench.read.runs import archive, commands, origins, records
+from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.runner.config import compose
-from robustfl_bench.runner.store.folders import DIVERGED, FINISHED
+from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE, MEASURED
 from robustfl_bench.runner.sweeps import progress
-from robustfl_bench.runner.sweeps.cells import Sweep
-from robustfl_bench.runner.sweeps.ends import Outcome
+from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
 from robustfl_bench.runner.sweeps.take import take
 from robustfl_bench.runner.sweeps.workers import take_with_workers
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def _jobs(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number == 0 or number < -1:
+        raise ArgumentTypeError(f"must be >= 1, or -1: one for each core; got {text}")
+    return number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """Where runs are made, and in how many processes."""
+
+    results_dir: Annotated[str, Argument("of the runs (%(default)s)", "FOLDER")] = "results"
+    jobs: Annotated[int, Argument("processes; -1: one for each core (%(default)s)", "N", read=_jobs)] = 1
 
 
 def check_overrides(group: str, overrides: Sequence[str]) -> None:
@@ -29,19 +51,19 @@ def check_overrides(group: str, overrides: Sequence[str]) -> None:
             raise ConfigError(f"{word} is no option of the {group}, {group}.KEY=VALUE; all else is the protocol's")
 
 
-def made_all(words: Sequence[str], asked: Namespace, what: str) -> Outcome:
+def made_all(words: Sequence[str], making: Making, what: str) -> Outcome:
     """The ends of a sweep, after making what is missing. Raises ConfigError if a run cannot be made."""
-    return made_cells(compose.sweep(words), asked, what)
+    return made_cells(compose.sweep(words), making, what)
 
 
 def made_cells(
-    cells: Sequence[tuple[str, ...]], asked: Namespace, what: str, ended: Sequence[str] = (FINISHED, DIVERGED)
+    cells: Sequence[tuple[str, ...]], making: Making, what: str, ended: Sequence[str] = (FINISHED, DIVERGED)
 ) -> Outcome:
     """The same of runs by their overrides; those in other states than ``ended`` cannot be made."""
-    sweep = Sweep(cells=tuple(cells), results_dir=asked.results_dir)
+    sweep = Sweep(cells=tuple(cells), results_dir=making.results_dir)
     say(f"{what}: {len(sweep.cells)} runs")
     with progress.shown(sweep), progress.quiet():
-        outcome = take(sweep) if asked.jobs == 1 else take_with_workers(sweep, asked.jobs, 1)
+        outcome = take(sweep) if making.jobs == 1 else take_with_workers(sweep, making.jobs, 1)
     failed = Counter(end.reason for end in outcome.ends if end.status not in ended)
     if failed:
         reason, number = failed.most_common(1)[0]
@@ -57,3 +79,54 @@ def runs_of(words: Sequence[str], results_dir: str) -> pd.DataFrame:
     kept = archive.kept(arena=True)
     found = records.of_folders(own) if own else records.nothing()
     return archive.join([found, kept[kept["run_id"].isin(set(folders.values()))]])
+
+
+def remake(
+    file: Annotated[str, Argument("such as results/boba/quick.csv; may end in .gz", "FILE.csv")],
+    *,
+    where: Annotated[
+        Sequence[str], Argument("only these runs, repeatable: dataset=mnist, attack=none,ipm", "KEY=VALUE")
+    ] = (),
+    allow: Allow = (),
+    dry_run: Annotated[bool, Argument("print their commands; make nothing")] = False,
+    making: Making,
+) -> int:
+    """Make the runs of a file of robustfl-results export --summary again that other code than today's made. The new
+    lines take the place of the old ones, in a part beside a file that is kept in results/. Ctrl-C keeps what is
+    finished; the same command goes on.
+    """
+    kept = archive.read(file)
+    asked_for = chosen(kept, where)
+    old = asked_for[origins.outdated(asked_for)].to_dict("records")
+    asked_words, lost = list[Sequence[str]](), list[str]()
+    for run in old:
+        try:
+            asked_words.append(commands.words_of(run))
+        except ConfigError as error:
+            lost.append(f"{run['run']}: {error}")
+    if lost:
+        say(f"{len(lost)} of {len(old)} cannot be asked for with today's options, such as {lost[0]}")
+    seconds = sum(float(run["seconds"]) for run in old)
+    say(f"{file}: {len(old)} of {len(asked_for)} runs by other code than today's; they took {seconds:.0f} s")
+    if dry_run:
+        for own in asked_words:
+            print(shlex.join(["robustfl-bench", *own]))
+        return 1 if lost else 0
+    if not asked_words:
+        return 1 if lost else 0
+    cells = tuple((*own, f"results_dir={making.results_dir}") for own in asked_words)
+    try:
+        made_cells(cells, making, file, (*MEASURED, INFEASIBLE))
+    finally:
+        folders = [cell.folder().path for cell in Sweep(cells, results_dir=making.results_dir).listed]
+        done = [folder for folder in folders if (folder / "summary.json").exists()]
+        if done:
+            new = records.of_folders(done)
+            new = new[new["state"].isin(archive.KEPT) & ~origins.outdated(new)]
+            if len(new):
+                archive.put(new, file)
+            say(f"{file}: {counted(len(new), 'run')} of today's code now")
+    return 1 if lost else 0
+
+
+main = command(remake, "robustfl-bench remake")

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 
-from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError, near, writable
+from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.runner.config import options
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -46,6 +47,7 @@ def test_{name}_keeps_its_promises({arguments}) -> None:
 _TEST = '''"""Checks of the {group} {name}."""
 
 from pathlib import Path
+from typing import Annotated
 
 import robustfl_bench
 {imports}{checked}
@@ -56,20 +58,11 @@ def test_{name}_runs(tmp_path: Path) -> None:
 '''
 
 
-def main() -> int:
-    """Console entry point of ``robustfl-bench new``; returns its exit code."""
-    parser = Parser(
-        prog="robustfl-bench new",
-        description="Write a template of your own part, NAME.py, and its test, test_NAME.py, into this folder.",
-    )
-    parser.add_argument("group", metavar="GROUP", help=", ".join(KINDS))
-    parser.add_argument("name", metavar="NAME", help="the name of the part, such as cosine_vote")
-    arguments = parser.parse_args(sys.argv[1:])
-    return reported(start, arguments.group, arguments.name)
-
-
-def start(group: str, name: str) -> None:
-    """Write NAME.py and test_NAME.py into the current folder, and print what to do next. Raises ConfigError."""
+def new(
+    group: Annotated[str, Argument(", ".join(KINDS), "GROUP")],
+    name: Annotated[str, Argument("the name of the part, such as cosine_vote", "NAME")],
+) -> None:
+    """Write a template of your own part, NAME.py, and its test, test_NAME.py, into this folder."""
     if group not in KINDS:
         raise ConfigError(f"no template of {group!r}{near(group, KINDS)}; there are: {', '.join(KINDS)}")
     part, test = Path(f"{name}.py"), Path(f"test_{name}.py")
@@ -80,6 +73,9 @@ def start(group: str, name: str) -> None:
         part.write_text(code.replace('name = "template"', f'name = "{name}"'), encoding="utf-8")
         test.write_text(_test(group, name, cls), encoding="utf-8")
     print(f"wrote {part} and {test}; next:\n{_next(group, name, cls)}")
+
+
+main = command(new, "robustfl-bench new", reads=False)
 
 
 def _check_name(group: str, name: str, files: Sequence[Path]) -> None:

@@ -38,8 +38,8 @@ from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.models.mlp import Mlp
-from robustfl_bench.read.pages.pictures import bars
 from robustfl_bench.read.pages.pictures.canvas import save
+from robustfl_bench.read.pages.pictures.points import draw_bars
 from robustfl_bench.read.pages.pictures.styles import GREY, RED, SKY
 from robustfl_bench.runner.config import compose, targets
 from robustfl_bench.runner.config.options import names, original
@@ -229,7 +229,7 @@ def draw(seconds: dict[str, float], path: Path, title: str) -> None:
     greys = [name for name in seconds if name in BOUNDS or ", " in name]
     colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(greys, GREY) | {"boba": RED}
     label = "Time [ms] (sky blue: evaluates models)"
-    save(bars.draw(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path, "--png")
+    save(draw_bars(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path, "--png")
     print(f"written: {path}")
 
 

@@ -29,8 +29,8 @@ from robustfl_bench.interfaces import Dataset
 from robustfl_bench.numerics.network.bfloat16 import rounded
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch
-from robustfl_bench.read.pages.pictures import bars
 from robustfl_bench.read.pages.pictures.canvas import save
+from robustfl_bench.read.pages.pictures.points import draw_bars
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.options import CONF
 
@@ -175,7 +175,7 @@ def draw_times(rows: list[dict[str, object]], path: Path, title: str) -> None:
         for row in rows
         for what in (ENGINE, LOOP)
     ]
-    save(bars.draw(pd.DataFrame(points), "Time [ms]", "", title, log=True), path, "--png")
+    save(draw_bars(pd.DataFrame(points), "Time [ms]", "", title, log=True), path, "--png")
     print(f"written: {path}")
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import beside, claims, conclusions, findings, page, pairs, picture, rounding
+from robustfl_bench.lab.arena import claims, conclusions, findings, page, pairs, picture, rounding
 from robustfl_bench.lab.arena.conditions import LOWEST, check_headline, not_tried
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import tracks
@@ -169,8 +169,8 @@ def _others(arenas: Mapping[str, Arena]) -> Iterator[str]:
     others = {name: arena for name, arena in arenas.items() if name not in OWN}
     for base, arena in arenas.items():
         variants = [other for name, other in others.items() if name.startswith(f"{base}_")]
-        yield sheets.markdown(list(beside.sheets(arena, variants)))
-    yield sheets.markdown([beside.orders(arenas["silos"], list(others.values()))])
+        yield sheets.markdown(list(conclusions.compared(arena, variants)))
+    yield sheets.markdown([conclusions.orders(arenas["silos"], list(others.values()))])
     for name, arena in others.items():
         _, *tables = page.sheets(arena)
         yield f"## The track {name}"
@@ -216,7 +216,7 @@ Made by `make arena`; `robustfl-results arena {name} --view books` shows the sam
 
 ![The scores of rules as they come and tuned]({name}_books.png)
 
-{sheets.markdown(books.VIEW.sheets(arena))}
+{sheets.markdown(books.BOOKS.sheets(arena))}
 Both books have the same attacks and honest clients' mean; tuned rules have five seeds. `robustfl-bench arena enter RULE
 --book tuned` tunes a rule: it makes the trials, chooses in each panel, and runs the cells.
 """
@@ -235,7 +235,7 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
     for view in _answered(arenas["digits"]):
         yield FOLDER / f"view_{view.name}.png", view.picture(arenas["digits"], PLAIN)
     for name, arena in _tuned(arenas).items():
-        yield FOLDER / f"{name}_books.png", books.VIEW.picture(arena, PLAIN)
+        yield FOLDER / f"{name}_books.png", books.BOOKS.picture(arena, PLAIN)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,16 @@ from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
 
-from robustfl_bench.doors.catalogue.entries import MEASURED_GROUPS, CatalogueEntry, Group, entries, groups
-from robustfl_bench.doors.catalogue.keys import commented, keys_at, keys_of
+from robustfl_bench.doors.catalogue.entries import (
+    MEASURED_GROUPS,
+    CatalogueEntry,
+    Group,
+    commented,
+    entries,
+    groups,
+    keys_at,
+    keys_of,
+)
 from robustfl_bench.doors.catalogue.measures import facts
 from robustfl_bench.runner.config import options, words
 from robustfl_bench.runner.config.options import CONF

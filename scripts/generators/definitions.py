@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from robustfl_bench.doors.catalogue.entries import CatalogueEntry, entries, groups
-from robustfl_bench.doors.catalogue.keys import Key, keys_at
+from robustfl_bench.doors.catalogue.entries import CatalogueEntry, Key, entries, groups, keys_at
 from robustfl_bench.runner.config.options import CONF
 from robustfl_bench.train.parts import GROUPS
 

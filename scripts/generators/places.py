@@ -24,7 +24,7 @@ from robustfl_bench.parts.datasets.base import Data
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.processes.ring.launch import local
-from robustfl_bench.runner.processes.ring.link import joined
+from robustfl_bench.runner.processes.ring.step import joined
 from robustfl_bench.runner.processes.shards.context import SpreadStep
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import initial_state, step

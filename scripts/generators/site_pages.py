@@ -105,13 +105,14 @@ def _commands() -> str:
     """The help of every command and verb."""
     from robustfl_bench.commands import data, results
     from robustfl_bench.commands.entry import PROGRAMS, VERBS
+    from robustfl_bench.commands.verb import name_of
 
     parts = ["# Commands", "What `--help` of each command prints. The overrides of a run are in [every option]"
              "(../conf/CATALOGUE.md) and [groups and presets](../conf/README.md)."]  # fmt: skip
-    verbs = {
+    verbs: dict[str, list[tuple[str, str, list[str]]]] = {
         "robustfl-bench": [(verb, module, []) for verb, module in VERBS.items()],
-        "robustfl-results": [(verb.name, PROGRAMS["robustfl-results"], [verb.name]) for verb in results.VERBS],
-        "robustfl-data": [(verb.name, PROGRAMS["robustfl-data"], [verb.name]) for verb in data.VERBS],
+        "robustfl-results": [(verb, PROGRAMS["robustfl-results"], [verb]) for verb in map(name_of, results.VERBS)],
+        "robustfl-data": [(verb, PROGRAMS["robustfl-data"], [verb]) for verb in map(name_of, data.VERBS)],
     }
     for program, module in PROGRAMS.items():
         parts += [f"## {program}", _help(program, module)]
@@ -201,13 +202,14 @@ def _partitions() -> str:
 def _draw_partitions(folder: Path) -> None:
     """A picture of each partition of the arena."""
     from robustfl_bench.read.pages.pictures.canvas import save
-    from robustfl_bench.read.pages.split import draw
+    from robustfl_bench.read.pages.split import draw_split
     from robustfl_bench.runner.config.options import HERE
-    from robustfl_bench.runner.experiment.split import made
+    from robustfl_bench.runner.experiment.split import split_of
 
     for name in _arena_partitions():
-        split = made(["+experiment=arena/digits", "lr=1", "attack=ipm", "num_byzantine=5", f"partition={name}"], HERE)
-        save(draw(split), folder / f"partition_{name}.svg")
+        words = ["+experiment=arena/digits", "lr=1", "attack=ipm", "num_byzantine=5", f"partition={name}"]
+        split = split_of(words, HERE)
+        save(draw_split(split), folder / f"partition_{name}.svg")
 
 
 def _arena_partitions() -> list[str]:

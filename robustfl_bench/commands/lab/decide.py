@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from argparse import Namespace
 from collections.abc import Sequence, Set
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated
 
-from robustfl_bench.base.console import Parser, add_jobs, answer_tab, completed, counted, say
+from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands.making import made_cells
-from robustfl_bench.commands.verb import obeyed
+from robustfl_bench.commands.making import Making, made_cells
+from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import hours
-from robustfl_bench.lab.agreement.decisions import Open, WantedRun
-from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
+from robustfl_bench.lab.agreement.measured import MeasuredPaper, Open, WantedRun, scored
 from robustfl_bench.read.runs import archive, commands
 from robustfl_bench.read.runs.cost import HOUR
 from robustfl_bench.read.runs.where import check_name
@@ -26,38 +24,42 @@ from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE
 
 
-def main() -> int:
-    """Console entry point; returns its exit code."""
-    parser = Parser(
-        prog="robustfl-bench decide",
-        description="Give claims of a paper seeds until their intervals decide, at the looks that the paper's file "
-        "plans, the cheapest first, or until the budget ends; the same command resumes.",
-    )
-    completed(parser.add_argument("paper", metavar="PAPER", help="such as boba"), lambda **_: papers())
-    parser.add_argument(
-        "words", nargs="*", metavar="CLAIM or OVERRIDE",
-        help="only claims of these names; an override of every cell of the tables, such as scale=quick",
-    )  # fmt: skip
-    parser.add_argument(
-        "--table", metavar="NAME",
-        help="only claims about this table, such as table2_mnist, or this block of one, such as 'table4 / mlp'",
-    )  # fmt: skip
-    parser.add_argument(
-        "--hours",
-        type=float,
-        default=1.0,
-        metavar="H",
-        help="make no look whose runs, in one process, would end after H hours (%(default)g)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say what each open claim lacks, and make nothing")
-    parser.add_argument("-v", "--verbose", action="store_true", help="with --dry-run: the command of each cell")
-    parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
-    add_jobs(parser)
-    answer_tab(parser)
-    return obeyed(_decide, parser.parse_args(sys.argv[1:]))
+@dataclass(frozen=True)
+class DecidedPaper:
+    """A paper, those of its claims that are asked for, and the budget."""
+
+    paper: Annotated[str, Argument("such as boba", "PAPER", tab=lambda **_: papers())]
+    words: Annotated[
+        Sequence[str],
+        Argument(
+            "only claims of these names; an override of every cell of the tables, such as scale=quick",
+            "CLAIM or OVERRIDE",
+        ),
+    ] = ()
+    _: KW_ONLY
+    table: Annotated[
+        str | None,
+        Argument(
+            "only claims about this table, such as table2_mnist, or this block of one, such as 'table4 / mlp'", "NAME"
+        ),
+    ] = None
+    hours: Annotated[
+        float, Argument("make no look whose runs, in one process, would end after H hours (%(default)g)", "H")
+    ] = 1.0
+    dry_run: Annotated[bool, Argument("say what each open claim lacks, and make nothing")] = False
+    verbose: Annotated[bool, Argument("with --dry-run: the command of each cell", flags=("-v", "--verbose"))] = False
+    making: Making
+
+    @property
+    def overrides(self) -> list[str]:
+        """The overrides of every cell."""
+        return [word for word in self.words if "=" in word and not word.startswith("dry_run=")]
 
 
-def _decide(asked: Namespace) -> None:
+def decide(asked: DecidedPaper) -> None:
+    """Give claims of a paper seeds until their intervals decide, at the looks that the paper's file plans, the
+    cheapest first, or until the budget ends; the same command resumes.
+    """
     check_name(asked.paper, papers(), "paper")
     if not asked.hours > 0:
         raise ConfigError(f"--hours must be > 0, got {asked.hours:g}")
@@ -73,18 +75,21 @@ def _decide(asked: Namespace) -> None:
         feasible = (claim for claim in claims if not _hindrance(claim, made, left))
         if (claim := next(feasible, None)) is None or (step := claim.next) is None:
             break
-        cells = [(*run.overrides, *_overrides(asked), f"seed={run.seed}", f"results_dir={asked.results_dir}")
+        cells = [(*run.overrides, *asked.overrides, f"seed={run.seed}", f"results_dir={asked.making.results_dir}")
                  for run in step.runs]  # fmt: skip
         look = f"{_about(claim)}, look at {step.look} seeds"
         say(f"{look}: {counted(len(step.runs), 'run')}, {hours(step.cost.hours)} h of one core ({step.cost.source})")
-        made_cells(cells, asked, look, (FINISHED, DIVERGED, INFEASIBLE))
+        made_cells(cells, asked.making, look, (FINISHED, DIVERGED, INFEASIBLE))
         made |= set(step.runs)
     for claim in claims:
         say(f"{_about(claim)}: {_hindrance(claim, made, left)}")
     print(sheets.FORMATS["text"]([claim_sheets.claims(measured), *claim_sheets.deciding(measured)]), end="")
 
 
-def _asked(paper: Paper, asked: Namespace) -> Paper:
+main = command(decide, "robustfl-bench decide")
+
+
+def _asked(paper: Paper, asked: DecidedPaper) -> Paper:
     """The paper with only the claims that are asked for, and their tables. Raises ConfigError if there are none."""
     names = [word for word in asked.words if "=" not in word]
     for name in names:
@@ -99,13 +104,9 @@ def _asked(paper: Paper, asked: Namespace) -> Paper:
     return replace(paper, claims=claims, tables={name: paper.tables[name] for name in paper.tables if name in about})
 
 
-def _measured(paper: Paper, asked: Namespace) -> MeasuredPaper:
+def _measured(paper: Paper, asked: DecidedPaper) -> MeasuredPaper:
     """The paper, measured by the runs of the results folder and by those that come with the package."""
-    return scored({asked.paper: paper}, archive.with_kept(asked.results_dir), _overrides(asked))[0]
-
-
-def _overrides(asked: Namespace) -> list[str]:
-    return [word for word in asked.words if "=" in word and not word.startswith("dry_run=")]
+    return scored({asked.paper: paper}, archive.with_kept(asked.making.results_dir), asked.overrides)[0]
 
 
 def _setting(name: str, words: Sequence[str]) -> str | None:
@@ -131,9 +132,9 @@ def _cheapest_first(claims: Sequence[Open]) -> list[Open]:
     return sorted(claims, key=lambda claim: claim.wait)
 
 
-def _preview(claims: Sequence[Open], asked: Namespace) -> None:
+def _preview(claims: Sequence[Open], asked: DecidedPaper) -> None:
     """Print what each claim lacks, and the command that makes it."""
-    total, folder = 0.0, [] if asked.results_dir == "results" else ["--results-dir", asked.results_dir]
+    total, folder = 0.0, [] if asked.making.results_dir == "results" else ["--results-dir", asked.making.results_dir]
     for claim in _cheapest_first(claims):
         if (step := claim.next) is None:
             print(f"{_about(claim)}: {claim.stands}")
@@ -141,13 +142,13 @@ def _preview(claims: Sequence[Open], asked: Namespace) -> None:
         print(f"{_about(claim)}: the look at {step.look} seeds lacks {len(step.runs)} runs, "
               f"{hours(step.cost.hours)} h of one core ({step.cost.source})")  # fmt: skip
         total += step.cost.hours
-        print(f"    {claim_sheets.command(claim, asked.paper, _overrides(asked), folder)}")
+        print(f"    {claim_sheets.command(claim, asked.paper, asked.overrides, folder)}")
         if asked.verbose:
             seeds: dict[tuple[str, ...], list[str]] = {}
             for run in step.runs:
                 seeds.setdefault(run.overrides, []).append(str(run.seed))
             for cell, wanted in seeds.items():
-                print(f"    {commands.run((*cell, *_overrides(asked)), wanted, asked.results_dir)}")
+                print(f"    {commands.run((*cell, *asked.overrides), wanted, asked.making.results_dir)}")
     print(f"open claims: {len(claims)}; their next looks, each alone, take {hours(total)} h of one core")
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import KW_ONLY, asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands.verb import obeyed
+from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.parts.pre_aggregations.base import PreAggregation
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from robustfl_bench.lab.studies.inputs import Inputs
     from robustfl_bench.lab.studies.measure import Resilience
 
-FORMATS = tuple(sheets.FORMATS)
 TEXTS = {".csv": "csv", ".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html", ".json": "json"}
 HEADING = (
     "aggregator", "pre-aggregation", "f", "kappa", "any updates", "least", "proven", "lambda", "lambda proven", "bias",
@@ -61,66 +58,66 @@ class Row:
         return self.aggregator if self.pre_aggregation == "none" else f"{self.pre_aggregation} + {self.aggregator}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Console entry point; returns its exit code."""
-    return obeyed(_write, _parser().parse_args(arguments))
+@dataclass(frozen=True)
+class MeasuredRules:
+    """Rules, and the updates on which they are measured."""
+
+    overrides: Annotated[
+        Sequence[str],
+        Argument(
+            "overrides of a run, with lists: aggregator=krum,coomed pre_aggregation=none,nnm num_byzantine=1,2,3; "
+            "num_clients is n, attackers included",
+            "OVERRIDE",
+        ),
+    ] = ()
+    _: KW_ONLY
+    inputs: Annotated[
+        str,
+        Argument(
+            "normal: updates are drawn; round: updates of a training round (%(default)s)", choices=("normal", "round")
+        ),
+    ] = "normal"
+    dimensions: Annotated[int, Argument("number of parameters of drawn updates (%(default)s)")] = 20
+    mean: Annotated[float, Argument("length of the mean of drawn updates (%(default)s)")] = 1.0
+    spread: Annotated[float, Argument("root mean square distance of drawn updates from their mean (%(default)s)")] = 1.0
+    rounds: Annotated[
+        int,
+        Argument(
+            "with --inputs round: rounds of training by plain averaging before the updates are taken (%(default)s)"
+        ),
+    ] = 0
+    steps: Annotated[int, Argument("random steps of the search (%(default)s)")] = 200
+    format: Annotated[str, Argument(choices=tuple(sheets.FORMATS))] = "text"
+    output: Annotated[
+        Sequence[Path],
+        Argument(
+            "also write the table (.csv, .txt, .md, .tex, .html, .json) or a heat map (.png, .pdf, .svg); repeatable",
+            "FILE",
+        ),
+    ] = ()
 
 
-def _write(asked: argparse.Namespace) -> None:
+def write(asked: MeasuredRules) -> None:
+    """Measure rules on given updates, without training."""
     for path in asked.output:
-        if Path(path).suffix not in (*TEXTS, *SUFFIXES):
+        if path.suffix not in (*TEXTS, *SUFFIXES):
             raise ConfigError(f"--output must end in {', '.join([*TEXTS, *SUFFIXES])}, got {path}")
     try:
-        name, rows = measured(asked.overrides, asked)
+        name, rows = measured(asked)
     except MemoryError as error:
         raise ConfigError(f"the memory does not suffice; lower --dimensions or num_clients: {error}") from error
     print(written(name, rows, asked.format), end="")
-    for path in map(Path, asked.output):
+    for path in asked.output:
         if path.suffix in SUFFIXES:
             save(heat_map(name, rows), path)
             continue
         write_output(path, written(name, rows, TEXTS[path.suffix]))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="robustfl-bench resilience", description="Measure rules on given updates, without training.")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="OVERRIDE",
-        help="overrides of a run, with lists: aggregator=krum,coomed pre_aggregation=none,nnm num_byzantine=1,2,3; "
-        "num_clients is n, attackers included",
-    )  # fmt: skip
-    parser.add_argument(
-        "--inputs",
-        choices=("normal", "round"),
-        default="normal",
-        help="normal: updates are drawn; round: updates of a training round (%(default)s)",
-    )
-    parser.add_argument(
-        "--dimensions", type=int, default=20, help="number of parameters of drawn updates (%(default)s)"
-    )
-    parser.add_argument("--mean", type=float, default=1.0, help="length of the mean of drawn updates (%(default)s)")
-    parser.add_argument(
-        "--spread",
-        type=float,
-        default=1.0,
-        help="root mean square distance of drawn updates from their mean (%(default)s)",
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=0,
-        help="with --inputs round: rounds of training by plain averaging before the updates are taken (%(default)s)",
-    )
-    parser.add_argument("--steps", type=int, default=200, help="random steps of the search (%(default)s)")
-    parser.add_argument("--format", choices=FORMATS, default="text")
-    parser.add_argument(
-        "--output", action="append", default=[], metavar="FILE",
-        help="also write the table (.csv, .txt, .md, .tex, .html, .json) or a heat map (.png, .pdf, .svg); repeatable",
-    )  # fmt: skip
-    return parser
+main = command(write, "robustfl-bench resilience")
 
 
-def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, list[Row]]:
+def measured(asked: MeasuredRules) -> tuple[str, list[Row]]:
     """What the updates are, and a row for each combination of the overrides. Raises ConfigError and DataError."""
     from robustfl_bench.lab.studies.inputs import gaussian, of_round  # here, as they import torch
     from robustfl_bench.lab.studies.measure import resilience
@@ -131,14 +128,14 @@ def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, 
     if asked.rounds < 0 or not 0 <= asked.mean < math.inf:
         raise ConfigError(f"--rounds and --mean must be >= 0, got {asked.rounds} and {asked.mean:g}")
     unread = ("rounds",) if asked.inputs == "normal" else ("dimensions", "mean", "spread")
-    usual = _parser().get_default
-    if given := [name for name in unread if getattr(asked, name) != usual(name)]:
+    usual = MeasuredRules()
+    if given := [name for name in unread if getattr(asked, name) != getattr(usual, name)]:
         raise ConfigError(f"--{given[0]} is not read with --inputs {asked.inputs}")
-    if word := next((word for word in overrides if word.startswith(("attack=", "attack."))), None):
+    if word := next((word for word in asked.overrides if word.startswith(("attack=", "attack."))), None):
         raise ConfigError(f"{word} is not read: every attack that crafts updates is tried")
     updates: dict[str, Inputs] = {}
     rows, names = [], dict[str, None]()
-    for run in compose.sweep(overrides):
+    for run in compose.sweep(asked.overrides):
         resolved = compose.resolve(run)
         f, n = resolved.config["num_byzantine"], resolved.config["num_clients"]
         if not 0 <= 2 * f < n:

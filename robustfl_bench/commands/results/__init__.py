@@ -1,6 +1,6 @@
 """The command ``robustfl-results``: state of the runs, tables, plots and exports, all read from the run folders.
 
-A module for each verb has its parser and its action; ``shared`` has the arguments that several verbs take.
+A verb is a typed function, see ``commands.verb``; ``shared`` has the arguments that several verbs take.
 """
 
 import warnings
@@ -9,28 +9,27 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from robustfl_bench.base.console import answer_tab, say
-from robustfl_bench.commands.results import diff, export, figure, listing, plot, report, status, table, tune
-from robustfl_bench.commands.verb import obeyed, parser_of
+from robustfl_bench.commands.results.pictures import figure, plot, report
+from robustfl_bench.commands.results.runs import export, list_, status
+from robustfl_bench.commands.results.tables import diff, table, tune
+from robustfl_bench.commands.verb import Action, obeyed, parser_of
 
 PROGRAM = "robustfl-results"
-FIRST, LAST = (status, listing, table), (tune, plot, figure, report, diff, export)
+
 LABORATORY = ("agreement", "arena", "recommend") if find_spec("robustfl_bench.lab") else ()
 """The verbs of the laboratory, which an installation can lack."""
 
-VERBS = (
-    *(module.VERB for module in FIRST),
-    *(import_module(f"robustfl_bench.commands.lab.results.{verb}").VERB for verb in LABORATORY),
-    *(module.VERB for module in LAST),
-)
+_OF_LABORATORY = [getattr(import_module("robustfl_bench.commands.lab.results"), verb) for verb in LABORATORY]
+VERBS: tuple[Action, ...] = (status, list_, table, *_OF_LABORATORY, tune, plot, figure, report, diff, export)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Console entry point; returns its exit code. Warnings are printed at the end, if the verb succeeds."""
     parser = parser_of(PROGRAM, "Tables and figures from the run folders of robustfl-bench.", VERBS, allow=True)
     answer_tab(parser)
-    arguments = parser.parse_args(argv)
+    asked = parser.parse_args(argv)
     with warnings.catch_warnings(record=True) as caught:
-        code = obeyed(arguments.run, arguments, prefix=PROGRAM)
+        code = obeyed(asked.verb, asked, prefix=PROGRAM)
     if not code:
         for warning in caught:
             say(f"{PROGRAM}: {warning.message}")

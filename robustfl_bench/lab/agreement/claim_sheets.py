@@ -6,8 +6,7 @@ import math
 import shlex
 from collections.abc import Sequence
 
-from robustfl_bench.lab.agreement.decisions import NO_LOOKS, Open
-from robustfl_bench.lab.agreement.measured import MeasuredPaper
+from robustfl_bench.lab.agreement.measured import NO_LOOKS, MeasuredPaper, Open
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED, Finding, Verdict
 from robustfl_bench.read.tables import agreement
 from robustfl_bench.read.tables.claims import Side, short

@@ -16,9 +16,8 @@ from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, 
 from robustfl_bench.read.runs.learning import LEARNED, TOO_SMALL
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import agreement, layout
-from robustfl_bench.read.tables.claims import short
+from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Reason, short
 from robustfl_bench.read.tables.described import papers, read
-from robustfl_bench.read.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.read.tables.table import INSIDE, PARTS, Cell, Table
 

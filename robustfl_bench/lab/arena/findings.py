@@ -9,8 +9,7 @@ from statistics import median
 from typing import Any
 
 from robustfl_bench.lab.arena import page
-from robustfl_bench.lab.arena.conditions import conditioned, own_samples
-from robustfl_bench.lab.arena.flags import remarks
+from robustfl_bench.lab.arena.conditions import conditioned, own_samples, remarks
 from robustfl_bench.lab.arena.pairs import BELOW, MARK_MEANING, mark
 from robustfl_bench.lab.arena.panels import HALF, REFERENCE, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun

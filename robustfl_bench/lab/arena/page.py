@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import flags, pairs, planning
+from robustfl_bench.lab.arena import conditions, pairs, planning
 from robustfl_bench.lab.arena.conditions import LOWEST
 from robustfl_bench.lab.arena.order import NEAR, WORST, likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
@@ -63,7 +63,7 @@ def sheets(arena: Arena) -> list[Sheet]:
         pages += [_panel(arena, panel) for panel in arena.row(of)]
     used = arena.table.iloc[[run.row for run in arena.runs]]
     pages[0] = replace(pages[0], above=[*pages[0].above, *_doubled(arena), *_processors(used), *origins(used)])
-    return [*pages, flags.sheet(arena.settled, arena.needs)]
+    return [*pages, conditions.doubts(arena.settled, arena.needs)]
 
 
 def divided(arena: Arena, panel: ArenaPanel) -> Iterator[tuple[str, list[str], set[str]]]:

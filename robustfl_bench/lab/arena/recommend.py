@@ -21,7 +21,7 @@ from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.lab.arena.planning import NAME as PLANNED
 from robustfl_bench.lab.arena.planning import by_rule
 from robustfl_bench.lab.arena.track import SERVER, Track
-from robustfl_bench.lab.arena.views.declared import wrong_assumptions
+from robustfl_bench.lab.arena.views.numbers import wrong_assumptions
 from robustfl_bench.lab.arena.words import bounds, cells, listed, number
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.where import check_name

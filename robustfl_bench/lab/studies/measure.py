@@ -14,8 +14,7 @@ from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.testing import example_view
 from robustfl_bench.lab.studies import bounds
-from robustfl_bench.lab.studies.inputs import Inputs, without_data
-from robustfl_bench.lab.studies.rule import Rule
+from robustfl_bench.lab.studies.inputs import Inputs, Rule, without_data
 from robustfl_bench.lab.studies.search import (
     LAYOUTS,
     Named,

@@ -17,7 +17,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 from robustfl_bench.parts.aggregators.boba import Boba
-from robustfl_bench.read.pages.pictures.plane import CLIENTS
+from robustfl_bench.read.pages.pictures.points import CLIENTS
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train.federation import Federation

@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from robustfl_bench.lab.studies.rule import Rule
+from robustfl_bench.lab.studies.inputs import Rule
 
 Named = tuple[str, np.ndarray]
 """The name of an attack, and the rows (b, d) that the attackers send."""

@@ -19,16 +19,16 @@ from robustfl_bench.base import regular, trusted
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.read.pages import plots
-from robustfl_bench.read.pages.pictures import bars, curves, plane
+from robustfl_bench.read.pages.pictures import curves
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.read.pages.pictures.curves import BYZANTINE, COLUMNS, WEIGHT, Curves
+from robustfl_bench.read.pages.pictures.points import draw_bars, draw_plane
 from robustfl_bench.read.runs import commands, kept_lines
 from robustfl_bench.read.runs.archive import KEPT
 from robustfl_bench.read.runs.learning import UNLEARNED, at_chance
-from robustfl_bench.read.runs.matching import Index
+from robustfl_bench.read.runs.matching import Index, Wanted, wanted
 from robustfl_bench.read.runs.records import NoRuns, nothing, one_line, text
 from robustfl_bench.read.runs.values import ACCURACIES, Value, describe
-from robustfl_bench.read.runs.wanted import Wanted, wanted
 from robustfl_bench.read.tables.described import PaperFigure
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable
@@ -113,12 +113,12 @@ def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
     labels = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
     y = {**plots.labels_of(values, figure.draw == "rounds"), **labels}
     if figure.draw == "plane":
-        return plane.draw(shown.table, x, y[values[0].name], heading, frame)
+        return draw_plane(shown.table, x, y[values[0].name], heading, frame)
     if figure.draw == "heat":
         side = figure.y if isinstance(figure.y, str) and figure.y else _word(figure.lines)
         return plots.draw_matrix(shown.table, values[0], side, figure.x, heading, frame)
     if figure.draw == "bars":
-        return bars.draw(shown.table, y[values[0].name], "", heading, "x" in figure.log, frame=frame)
+        return draw_bars(shown.table, y[values[0].name], "", heading, "x" in figure.log, frame=frame)
     whole = Curves(
         shown.table,
         x or "Round",

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from robustfl_bench.read.pages import figures
 from robustfl_bench.read.runs import commands
 from robustfl_bench.read.runs.archive import KEPT
-from robustfl_bench.read.runs.matching import Index
+from robustfl_bench.read.runs.matching import Index, sweep
 from robustfl_bench.read.runs.records import text
-from robustfl_bench.read.runs.wanted import sweep
 from robustfl_bench.read.tables import described as papers
 from robustfl_bench.read.tables.described import PaperFigure, PaperTable
 from robustfl_bench.read.tables.stand_ins import filled

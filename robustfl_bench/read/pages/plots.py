@@ -10,6 +10,7 @@ import math
 import shlex
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from robustfl_bench.read.pages.pictures import curves, heat
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.read.pages.pictures.curves import COLUMNS, WEIGHT, Curves
 from robustfl_bench.read.pages.pictures.heat import HeatPanel, Scale
-from robustfl_bench.read.runs import records, suspicion
+from robustfl_bench.read.runs import records, values
 from robustfl_bench.read.runs.learning import UNLEARNED, unlearned
 from robustfl_bench.read.runs.records import Damaged, NoRuns, text
 from robustfl_bench.read.runs.values import Value, describe, measure
@@ -42,85 +43,97 @@ RECALL = Scale("Recall [%]", 0, 100)
 """The colours of recalls."""
 
 
-def rounds(
-    runs: pd.DataFrame,
-    value: str = "test_accuracy",
-    lines: str = "aggregator",
-    panels: str = "attack",
-    conditions: Sequence[str] = (),
-    band: str = "minmax",
-    frame: Frame = PLAIN,
-    x: str = "round",
-) -> Figure:
+@dataclass(frozen=True)
+class Shown:
+    """What a picture of runs shows: a line for each value of ``lines`` and a panel for each of ``panels``, which can be
+    several settings with commas, of the runs that meet the ``conditions``; each line with a ``band`` over seeds."""
+
+    lines: str = "aggregator"
+    panels: str = "attack"
+    conditions: Sequence[str] = ()
+    band: str = "minmax"
+    frame: Frame = PLAIN
+
+    def of(self, runs: pd.DataFrame, x: str = "") -> pd.DataFrame:
+        """The finished runs, see ``select``."""
+        return select(runs, self.lines, self.panels, self.conditions, x)
+
+    def drawn(self, points: pd.DataFrame, value: Value, x: str, heading: str, log: str | None = None) -> Figure:
+        """Points of a value against ``x``; dense ones have ``log``, the axes that are logarithmic."""
+        dense = log is not None
+        labels, methods, percent = labels_of([value], dense), are_methods(self.lines), percents([value])
+        lines = Curves(points, x, labels, heading, self.lines, methods, dense=dense, percent=percent, log=log or "")
+        return curves.draw(lines, self.frame)
+
+    def heading(self, runs: pd.DataFrame, chosen: pd.DataFrame, dense: bool) -> str:
+        """What is drawn of the runs, of which the ``chosen`` are finished, with bands or whiskers."""
+        return over_seeds(chosen, spread(self.band, dense)) + self.cautions(runs)
+
+    def cautions(self, runs: pd.DataFrame) -> str:
+        """Which runs are not drawn as their models diverged, and which models have not learned, for the heading."""
+        chosen = where(runs, self.conditions)
+        kinds = {"diverged": [state == "diverged" for state in chosen["state"]], UNLEARNED: unlearned(chosen)}
+        words = []
+        for kind, are_of_kind in kinds.items():
+            labels = chosen[are_of_kind][_keys(self.lines, self.panels)].map(text)
+            if len(labels):
+                counts = labels.agg(" / ".join, axis=1).value_counts().sort_index()
+                words.append(
+                    f"; {kind}: {', '.join(f'{readable(str(name))} ({count})' for name, count in counts.items())}"
+                )
+        return "".join(words)
+
+
+USUAL, OF_CLIENTS, WHOLE = Shown(), Shown(panels="aggregator"), Shown(panels="")
+
+
+def rounds(runs: pd.DataFrame, value: str = "test_accuracy", shown: Shown = USUAL, x: str = "round") -> Figure:
     """A column of ``metrics.csv`` against the round: one line per value of ``lines``, its mean over seeds with a band.
 
-    ``x`` is another column that grows from round to round, such as ``simulated_time``; its axis is logarithmic.
-    ``lines`` and ``panels`` can be several settings with commas. Draws the finished runs of ``records.load`` that meet
-    the conditions and have the columns. Raises ConfigError when they differ in anything else, NoRuns when there are
-    none.
+    ``x`` is another column that grows from round to round, such as ``simulated_time``; its axis is logarithmic. Draws
+    the finished runs of ``records.load`` that have the columns. Raises ConfigError when they differ in anything else
+    than what is shown, NoRuns when there are none.
     """
-    chosen = select(runs, lines, panels, conditions)
-    points = curves_of_rounds(chosen, describe(value, chosen), band, x)
-    gone = _cautions(runs, lines, panels, conditions)
+    chosen = shown.of(runs)
+    points = curves_of_rounds(chosen, describe(value, chosen), shown.band, x)
     title, log = ("Round", "") if x == "round" else (describe(x, chosen).of_a_round, "x")
-    return _drawn(points, chosen, [describe(value, chosen)], title, lines, band, gone, frame, dense=True, log=log)
+    return shown.drawn(points, describe(value, chosen), title, shown.heading(runs, chosen, dense=True), log)
 
 
-def sweep(
-    runs: pd.DataFrame,
-    x: str,
-    value: str = "final_accuracy",
-    lines: str = "aggregator",
-    panels: str = "attack",
-    conditions: Sequence[str] = (),
-    band: str = "minmax",
-    frame: Frame = PLAIN,
-) -> Figure:
+def sweep(runs: pd.DataFrame, x: str, value: str = "final_accuracy", shown: Shown = USUAL) -> Figure:
     """A value of finished runs against the setting ``x``: one line per value of ``lines``, mean over seeds.
 
     ``x`` is to scale where all its values are numbers, else one step each. ``value`` is one that ``values.describe``
     knows. Raises as ``rounds`` does.
     """
     described = describe(value, runs)
-    chosen = select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
-    points = curves_of_values(chosen, described, runs, band)
-    gone = _cautions(runs, lines, panels, conditions)
-    return _drawn(points, chosen, [described], x, lines, band, gone, frame)
+    chosen = shown.of(runs[runs[x].notna()] if x in runs else runs, x)
+    points = curves_of_values(chosen, described, runs, shown.band)
+    return shown.drawn(points, described, x, shown.heading(runs, chosen, dense=False))
 
 
-def weights(
-    runs: pd.DataFrame, panels: str = "aggregator", conditions: Sequence[str] = (), frame: Frame = PLAIN
-) -> Figure:
+def weights(runs: pd.DataFrame, shown: Shown = OF_CLIENTS) -> Figure:
     """What the clients counted for against the round: bands for the honest ones, lines for the Byzantine ones.
 
     One run in each panel. Raises as ``rounds`` does, and ConfigError for several runs in a panel.
     """
-    chosen = _finished(runs, conditions, *_keys(panels))
-    chosen = chosen.assign(panel=_labels(chosen, panels), line="", x="")
+    chosen = _finished(runs, shown.conditions, *_keys(shown.panels))
+    chosen = chosen.assign(panel=_labels(chosen, shown.panels), line="", x="")
     for panel, panel_runs in chosen.groupby("panel"):
         if len(panel_runs) > 1:
             advice = " ".join(f"--where {shlex.quote(condition)}" for condition in narrowing(panel_runs))
             raise ConfigError(f"{panel} has {len(panel_runs)} runs; choose one, for example by {advice}")
     points = curves_of_clients(chosen)
-    return curves.draw(
-        Curves(points, "Round", {WEIGHT: "Weight of a client"}, over_seeds(chosen), clients=True, dense=True), frame
-    )
+    label = {WEIGHT: "Weight of a client"}
+    return curves.draw(Curves(points, "Round", label, over_seeds(chosen), clients=True, dense=True), shown.frame)
 
 
-def roc(
-    runs: pd.DataFrame,
-    lines: str = "aggregator",
-    panels: str = "attack",
-    conditions: Sequence[str] = (),
-    band: str = "minmax",
-    frame: Frame = PLAIN,
-) -> Figure:
+def roc(runs: pd.DataFrame, shown: Shown = USUAL) -> Figure:
     """Attackers found against honest clients suspected [%], by the weights of all rounds: one line per value of
     ``lines``, mean over seeds. Raises as ``rounds`` does."""
-    chosen = select(runs, lines, panels, conditions)
-    points = curves_of_suspicion(chosen, band)
-    gone = _cautions(runs, lines, panels, conditions)
-    return _drawn(points, chosen, [_FOUND], "Honest clients suspected [%]", lines, band, gone, frame, dense=True)
+    chosen = shown.of(runs)
+    points = curves_of_suspicion(chosen, shown.band)
+    return shown.drawn(points, _FOUND, "Honest clients suspected [%]", shown.heading(runs, chosen, dense=True), "")
 
 
 def curves_of_suspicion(chosen: pd.DataFrame, band: str) -> pd.DataFrame:
@@ -132,11 +145,12 @@ def curves_of_suspicion(chosen: pd.DataFrame, band: str) -> pd.DataFrame:
         columns = []
         for folder in group["folder"]:
             try:
-                found = suspicion.suspicion(folder)
+                found = values.suspicion(folder)
             except Damaged as error:
                 reasons.append(str(error))
             else:
-                columns.append(100 * suspicion.curve(found, _SHARES).set_axis([100 * share for share in _SHARES]))
+                shares = [100 * share for share in _SHARES]
+                columns.append(100 * values.suspicion_curve(found, _SHARES).set_axis(shares))
         return pd.concat(columns) if columns else None
 
     reasons = list[str]()
@@ -146,21 +160,14 @@ def curves_of_suspicion(chosen: pd.DataFrame, band: str) -> pd.DataFrame:
     return points
 
 
-def recall(
-    runs: pd.DataFrame,
-    lines: str = "aggregator",
-    panels: str = "attack",
-    conditions: Sequence[str] = (),
-    frame: Frame = PLAIN,
-) -> Figure:
+def recall(runs: pd.DataFrame, shown: Shown = USUAL) -> Figure:
     """Recall per class [%] after the last round, mean over seeds: one row per value of ``lines``, classes across.
 
     Grey: the class has no test sample. Raises as ``rounds`` does.
     """
-    chosen = with_recall(select(runs, lines, panels, conditions))
-    grids = recalls(chosen)
-    heading = over_seeds(chosen) + _cautions(runs, lines, panels, conditions)
-    return heat.draw(grids, RECALL, "Class", lines, heading, frame)
+    chosen = with_recall(shown.of(runs))
+    heading = over_seeds(chosen) + shown.cautions(runs)
+    return heat.draw(recalls(chosen), RECALL, "Class", shown.lines, heading, shown.frame)
 
 
 def with_recall(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -186,13 +193,7 @@ def recalls(chosen: pd.DataFrame) -> list[HeatPanel]:
     return grids
 
 
-def trajectory(
-    runs: pd.DataFrame,
-    lines: str = "aggregator",
-    panels: str = "attack",
-    conditions: Sequence[str] = (),
-    frame: Frame = PLAIN,
-) -> Figure:
+def trajectory(runs: pd.DataFrame, shown: Shown = USUAL) -> Figure:
     """Recall per class [%] against the round, mean over seeds: a panel for each value of ``lines`` and ``panels``.
 
     Raises as ``rounds`` does.
@@ -200,7 +201,7 @@ def trajectory(
     import numpy as np
     import pandas as pd
 
-    chosen = select(runs, lines, panels, conditions)
+    chosen = shown.of(runs)
     grids = []
     for panel in _ordered(chosen["panel"]):
         for line in _ordered(chosen["line"]):
@@ -215,28 +216,20 @@ def trajectory(
                 grids.append(HeatPanel(f"{line}, {panel}", names, list(mean.index), shares))
     if not grids:
         raise NoRuns("none of these runs records a recall per class")
-    heading = over_seeds(chosen) + _cautions(runs, lines, panels, conditions)
-    return heat.draw(grids, RECALL, "Round", "Class", heading, frame)
+    heading = over_seeds(chosen) + shown.cautions(runs)
+    return heat.draw(grids, RECALL, "Round", "Class", heading, shown.frame)
 
 
-def matrix(
-    runs: pd.DataFrame,
-    rows: str = "aggregator",
-    columns: str = "attack",
-    value: str = "final_accuracy",
-    panels: str = "",
-    conditions: Sequence[str] = (),
-    frame: Frame = PLAIN,
-) -> Figure:
-    """A value of finished runs by two settings, mean over seeds, as a heat map.
+def matrix(runs: pd.DataFrame, columns: str = "attack", value: str = "final_accuracy", shown: Shown = WHOLE) -> Figure:
+    """A value of finished runs by two settings, mean over seeds, as a heat map: ``lines`` are its rows.
 
     Where the columns are attacks, the worst one of every row has a frame. Raises as ``rounds`` does.
     """
     described = describe(value, runs)
-    chosen = select(runs, rows, panels, conditions, columns)
+    chosen = shown.of(runs, columns)
     points = curves_of_values(chosen, described, runs, "minmax")
-    heading = over_seeds(chosen) + _cautions(runs, rows, columns, conditions)
-    return draw_matrix(points, described, rows, columns, heading, frame)
+    heading = over_seeds(chosen) + replace(shown, panels=columns).cautions(runs)
+    return draw_matrix(points, described, shown.lines, columns, heading, shown.frame)
 
 
 def draw_matrix(
@@ -386,19 +379,6 @@ def _points(
     return points[list(COLUMNS)]
 
 
-def _drawn(
-    points: pd.DataFrame, chosen: pd.DataFrame, values: Sequence[Value], x: str, lines: str, band: str, gone: str,
-    frame: Frame, dense: bool = False, log: str = "",
-) -> Figure:  # fmt: skip
-    return curves.draw(
-        Curves(
-            points, x, labels_of(values, dense), over_seeds(chosen, spread(band, dense)) + gone, lines, dense=dense,
-            methods=are_methods(lines), percent=percents(values), log=log,
-        ),
-        frame,
-    )  # fmt: skip
-
-
 def spread(band: str, dense: bool) -> str:
     """What the bands, or else the whiskers, of a picture are."""
     return f"{'bands' if dense else 'whiskers'} {BANDS[band]}"
@@ -459,19 +439,6 @@ def _finished(runs: pd.DataFrame, conditions: Sequence[str], *settings: str) -> 
     if not len(chosen):
         raise NoRuns("none of these runs is finished; robustfl-results status shows how far they are")
     return chosen
-
-
-def _cautions(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str]) -> str:
-    """Which of the runs are not drawn as their models diverged, and which models have not learned, for the heading."""
-    chosen = where(runs, conditions)
-    kinds = {"diverged": [state == "diverged" for state in chosen["state"]], UNLEARNED: unlearned(chosen)}
-    words = []
-    for kind, are_of_kind in kinds.items():
-        labels = chosen[are_of_kind][_keys(lines, panels)].map(text)
-        if len(labels):
-            counts = labels.agg(" / ".join, axis=1).value_counts().sort_index()
-            words.append(f"; {kind}: {', '.join(f'{readable(str(name))} ({count})' for name, count in counts.items())}")
-    return "".join(words)
 
 
 def _ordered(labels: pd.Series[str]) -> list[str]:

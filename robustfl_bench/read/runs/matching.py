@@ -1,4 +1,4 @@
-"""Which runs belong to a cell of a table: those with the whole config of the cell, but for the seed.
+"""Which runs belong to a cell of a table: those with its whole config, but for the seed. With the runs of a preset.
 
 An option is compared by its content, not by its name, so that an alias is the same run. The frequency of evaluation is
 ignored, as it changes no model.
@@ -6,12 +6,14 @@ ignored, as it changes no model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs.records import leaf, mapped_once, settings, text
 from robustfl_bench.read.runs.where import group_names, is_seed
+from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.config.identity import UNHASHED
 from robustfl_bench.runner.store.lines import Config as Config
 from robustfl_bench.runner.store.lines import canonical, present, target_of, unless_default
@@ -141,3 +143,32 @@ def _counts(key: str) -> bool:
 
 def _kind(held: Config) -> tuple[str | None, ...]:
     return tuple(held.get(f"{group}._target_") for group in _KIND)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run of a preset: its overrides by key (``words``), its ``settings`` (``matching.config``) and its ``seed``."""
+
+    words: Mapping[str, str]
+    settings: frozenset[tuple[str, str]]
+    seed: str
+
+
+def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
+    """Every run of a preset with these overrides, one after the other; ``KEY=a,b`` makes a run for each value."""
+    resolved: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
+    default = text(options.defaults()[1]["seed"])
+    for run in compose.sweep([f"+experiment={preset}", *overrides]):
+        others = tuple(word for word in run if not word.startswith("seed="))
+        if others not in resolved:
+            resolved[others] = frozenset(config(compose.resolve(others).identity).items())
+        words = dict(word.split("=", 1) for word in run)
+        yield Wanted(words, resolved[others], words.get("seed", default))
+
+
+def sweep(preset: str, *overrides: str) -> dict[frozenset[tuple[str, str]], set[str]]:
+    """The seeds of the runs of a preset, by their other settings."""
+    seeds_by_settings: dict[frozenset[tuple[str, str]], set[str]] = {}
+    for run in wanted(preset, *overrides):
+        seeds_by_settings.setdefault(run.settings, set()).add(run.seed)
+    return seeds_by_settings

@@ -16,9 +16,7 @@ from typing import Any
 
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.read.tables import reasons
-from robustfl_bench.read.tables.claims import Claim, Key, about
-from robustfl_bench.read.tables.reasons import Reason
+from robustfl_bench.read.tables.claims import KEYS, Claim, Key, Reason, about, read_reason
 from robustfl_bench.runner.config import options
 
 _HERE = PACKAGE / "read" / "papers"
@@ -294,9 +292,9 @@ def _claims(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable],
 
 
 def _reason(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable], where: str) -> Reason:
-    _check_all(entry, reasons.KEYS, where)
+    _check_all(entry, KEYS, where)
     table = _table_of(f"{paper}/{entry['table']}", tables, where)
-    return reasons.read(name, entry, table.name, table.keys, where)
+    return read_reason(name, entry, table.name, table.keys, where)
 
 
 def _table_of(name: str, tables: Mapping[str, PaperTable], where: str) -> PaperTable:

@@ -166,17 +166,13 @@ def difference(own: Mapping[Overrides, Config], other: Mapping[Overrides, Config
         for name in {**ours, **theirs}:
             if ours.get(name) != theirs.get(name) and not _follows(name):
                 changed.setdefault(name, (theirs.get(name), ours.get(name)))
-    return ", ".join(f"{_named(name)} {_value(name, theirs)} (paper: {_value(name, ours)})"
+    return ", ".join(f"{readable(name.removesuffix('._target_'))} {_value(name, theirs)} (paper: {_value(name, ours)})"
                      for name, (theirs, ours) in changed.items())  # fmt: skip
 
 
 def _follows(name: str) -> bool:
     part, _, option = name.rpartition(".")
     return bool(part) and option in _FOLLOWING
-
-
-def _named(name: str) -> str:
-    return readable(name.removesuffix("._target_"))
 
 
 def _value(name: str, value: str | None) -> str:

@@ -12,7 +12,7 @@ from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.fields import options_of, type_of_field
 from robustfl_bench.base.trees import flatten, merge
 from robustfl_bench.parts.adapters import signatures
-from robustfl_bench.runner.config import assumed, beyond, identity, options, outside, presets, stored, words
+from robustfl_bench.runner.config import assumed, beyond, changes, identity, options, outside, stored, words
 from robustfl_bench.runner.config.beyond import NOTHING, Beyond, ForHydra
 from robustfl_bench.runner.config.changes import change
 from robustfl_bench.runner.config.choices import check_names, chosen, labels
@@ -231,8 +231,8 @@ def _composed(
             raise Beyond(f"{one.text} is for Hydra")
         if one.root in PRESETS:
             for name in check_names(one, search):
-                bodies += presets.bodies(one.key, name, search)
-                by_presets |= presets.choices(one.key, name, search)
+                bodies += changes.bodies(one.key, name, search)
+                by_presets |= changes.choices(one.key, name, search)
     asked = [words.override(f"{key}={name}") for key, name in by_presets.items()]
     asked += [one for one in overrides if one.place or one.key in GROUPS]
     base = stored.base(overrides, trusted) if base is None else base

@@ -61,7 +61,7 @@ def interpolated(value: Any, root: Mapping[str, Any]) -> Any:
         return [interpolated(item, root) for item in value]
     if not isinstance(value, str) or "${" not in value:
         return value
-    if strange := [name for name in _CALL.findall(value) if not _is_read(name)]:
+    if strange := [name for name in _CALL.findall(value) if name not in {*_HERE, *BY_ROOT, *PLAIN}]:
         return _by_omegaconf(value, strange, root)
     while isinstance(value, str) and (match := _INNERMOST.search(value)):
         found = _expression(match[1], root)
@@ -69,10 +69,6 @@ def interpolated(value: Any, root: Mapping[str, Any]) -> Any:
             return interpolated(found, root)
         value = f"{value[: match.start()]}{found}{value[match.end() :]}"
     return value
-
-
-def _is_read(name: str) -> bool:
-    return name in _HERE or name in BY_ROOT or name in PLAIN
 
 
 def _expression(text: str, root: Mapping[str, Any]) -> Any:

@@ -51,14 +51,14 @@ def _rate(kind: str, *, _root_: Mapping[str, Any]) -> Any:
     """``${rb.rate:krum}``: the rate that the setting of a paper gives to its methods of this name."""
     rates = _root_["rates"]
     if not isinstance(rates, Mapping) or kind not in rates:
-        papers = {name.partition("/")[0] for name in options.names("setting") if kind in _rates(name)}
+        papers = {
+            name.partition("/")[0]
+            for name in options.names("setting")
+            if kind in (options.load(f"setting/{name}").get("rates") or {})
+        }
         named = " or ".join(f"+setting={paper}/..." for paper in sorted(papers))
         raise ConfigError(f"this method takes its rate from a setting of its paper: add {named or '+setting=...'}")
     return rates[kind]
-
-
-def _rates(setting: str) -> Mapping[str, Any]:
-    return options.load(f"setting/{setting}").get("rates") or {}
 
 
 def _share(part: float, whole: int) -> int:

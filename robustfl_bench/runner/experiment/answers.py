@@ -5,15 +5,113 @@ the run is made. A result of other libraries or another kind of processor answer
 of parts from outside that use what the seed does not fix answers no later run, as the same command gives another.
 """
 
-from collections.abc import Callable, Mapping
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.runner.experiment import provenance, repeatable
+from robustfl_bench.runner.experiment import provenance
+from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import score_of_line, tuned_by, words, words_of_line
 from robustfl_bench.runner.store import folders, kept, lines
 from robustfl_bench.runner.store.writing import Damaged
+
+if TYPE_CHECKING:
+    from robustfl_bench.parts.protocols.state import Round, State
+    from robustfl_bench.train.federation import Federation
+    from robustfl_bench.train.loop import Step
+
+
+# Whether the numbers of a run with parts from outside this package follow from its seed.
+#
+# Parts of this package draw from named streams (``base.seeding``), which the tests check. Where a run has other
+# parts, the global random generators are watched, and its first round in a process is computed twice.
+
+
+UNKNOWN = "unknown"
+"""Stands for the clock, or a generator without a seed: a round has two results, and no global generator was used."""
+
+_found: dict[str, dict[str, None]] = defaultdict(dict)
+"""What ``unseeded`` has found for runs with the same parts from outside, by these parts."""
+
+
+def unseeded(code: OutsideCode) -> list[str]:
+    """What the parts of a run from outside used in this process, and the seed does not fix: global generators, UNKNOWN,
+    and functions that answer otherwise in another process; empty if nothing."""
+    return list(dict.fromkeys([*_found.get(str(code), ()), *code.varying]))
+
+
+def remark(code: OutsideCode, found: Iterable[object]) -> str:
+    """One line on a run whose parts from outside were found ``unseeded``."""
+    return (
+        f"{uses(code, found)}: the same command gives other numbers each time; draw from the rng of the view, or "
+        "from robustfl_bench.base.seeding.generator(seed, name)"
+    )
+
+
+def uses(code: OutsideCode, found: Iterable[object]) -> str:
+    """What the parts from outside were found to use, in words."""
+    words = ["the clock or a generator without a seed" if name == UNKNOWN else str(name) for name in found]
+    return f"{code} uses {' and '.join(words)}, which seed does not fix"
+
+
+@contextmanager
+def watched(code: OutsideCode) -> Iterator[None]:
+    """Find the global generators that are used within the context; without parts from outside, do nothing."""
+    if not code.groups:
+        yield
+        return
+    from robustfl_bench.base.global_draws import GlobalGenerators
+
+    before = GlobalGenerators()
+    try:
+        yield
+    finally:
+        _found[str(code)] |= dict.fromkeys(before.drawn())
+
+
+def step_of(code: OutsideCode) -> "Step":
+    """The step from round to round of a run; with parts from outside, one that finds what is ``unseeded``."""
+    from robustfl_bench.train import rounds
+
+    if not code.groups:
+        return rounds.step
+    tried = False
+
+    def step(federation: "Federation", state: "State") -> "tuple[State, Round | None]":
+        nonlocal tried
+        trial = None if tried else _trial(federation, state)
+        tried = True
+        with watched(code):
+            after, happened = rounds.step(federation, state)
+        if trial is not None and not _equal(trial, after):
+            _found[str(code)][UNKNOWN] = None
+        return after, happened
+
+    return step
+
+
+def _trial(federation: "Federation", state: "State") -> "State":
+    """The state after the next round, with the given state and the global generators left as they are."""
+    from robustfl_bench.base.global_draws import GlobalGenerators
+    from robustfl_bench.train import rounds
+
+    generators = GlobalGenerators()
+    try:
+        return rounds.step(federation, copy.deepcopy(state))[0]
+    finally:
+        generators.restore()
+
+
+def _equal(first: "State", second: "State") -> bool:
+    """Whether two states are equal to the bit, nan to nan."""
+    from robustfl_bench.train.contract import alike
+
+    return alike(first.stored(), second.stored())
+
 
 Say = Callable[[str], None]
 
@@ -55,8 +153,8 @@ def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
     """The result in a run folder, if it still counts; None after ``say`` was called with the reason, or if there is
     none."""
     folder = request.folder
-    for copy in folder.copies:
-        say(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
+    for twin in folder.copies:
+        say(f"{twin} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
     try:
         summary = folder.summary()
         if summary is None or summary["status"] not in folders.MEASURED:
@@ -66,7 +164,7 @@ def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
         if (other := provenance.other(request, summary)) is not None:
             raise Damaged(f"{words(summary)} was made with {other}")
         if not unseeded and is_unseeded(summary):
-            raise Damaged(repeatable.uses(request.outside, _unseeded(summary)))
+            raise Damaged(uses(request.outside, _unseeded(summary)))
     except Damaged as error:
         say(f"stored result not used: {error}; running again  {folder.path}")
         return None
@@ -101,7 +199,7 @@ def from_kept(request: Request, say: Say, unseeded: bool = False) -> Answer | No
         return None
     origin = {"versions": lines.versions(line.get("versions")), "code": lines.code_of_line(line.get("code"))}
     if not unseeded and is_unseeded(origin):
-        say(f"results of {line['file']} not used: {repeatable.uses(request.outside, _unseeded(origin))}")
+        say(f"results of {line['file']} not used: {uses(request.outside, _unseeded(origin))}")
         return None
     _remark(request, {**line, **origin}, say, line["file"])
     return Answer("kept result", line["state"], words_of_line(line), line["file"], value, {})
@@ -113,7 +211,7 @@ def _remark(request: Request, result: Mapping[str, Any], say: Say, place: object
     if unlike is not None:
         say(f"{unlike}  {place}")
     if unseeded := _unseeded(result):
-        say(repeatable.remark(request.outside, unseeded))
+        say(remark(request.outside, unseeded))
 
 
 def status(request: Request) -> str | None:

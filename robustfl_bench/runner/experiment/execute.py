@@ -14,7 +14,7 @@ from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config.request import Call
-from robustfl_bench.runner.experiment import answers, memory, provenance, repeatable, samples, tracking
+from robustfl_bench.runner.experiment import answers, memory, provenance, samples
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.machine import (
     choose_device,
@@ -24,10 +24,9 @@ from robustfl_bench.runner.experiment.machine import (
     unused_gpu,
 )
 from robustfl_bench.runner.experiment.plan import Request
-from robustfl_bench.runner.experiment.rows import Clock, written
-from robustfl_bench.runner.experiment.stack import Steps, Waiting, alone
+from robustfl_bench.runner.experiment.rows import Clock, Trackers, check_trackers, written
+from robustfl_bench.runner.experiment.samples import Steps, Waiting, alone
 from robustfl_bench.runner.experiment.summary import digest, results
-from robustfl_bench.runner.experiment.tracking import Trackers
 from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.folders import RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
@@ -111,7 +110,7 @@ def completing(
     request: Request, train: "Train | None" = None, note: Callable[[str], None] = note, silent: bool = False
 ) -> Steps[Answer]:
     """The steps of ``complete``, which stop before each round; ``silent``: without a bar for the run."""
-    tracking.check(request.parts.tracker)
+    check_trackers(request.parts.tracker)
     if (noise := request.parts.local_update.privacy) is not None:
         noise.check()
     _ = request.code  # now, as the files may change while the run goes on
@@ -125,7 +124,7 @@ def completing(
         if (answer := answers.stored(request, lambda _: None, folder.ended_at != earlier)) is not None:
             return answer
         try:
-            with repeatable.watched(outside), no_exit(lambda: str(outside)):
+            with answers.watched(outside), no_exit(lambda: str(outside)):
                 data = _load(request)
                 federation = _federation(request, data, where)
         except Exception as error:  # errors of the call, not failures of a run: nothing is left
@@ -149,9 +148,9 @@ def completing(
             ended["code"]["read"] = read
         for group, paths in read.items():
             note(f"{group} reads {' and '.join(paths)}: a change there counts as one of its code")
-        if unseeded := repeatable.unseeded(outside):
+        if unseeded := answers.unseeded(outside):
             ended["code"]["unseeded"] = unseeded
-            note(repeatable.remark(outside, unseeded))
+            note(answers.remark(outside, unseeded))
         folder.finish(ended, trace)
         summary = ended
     finally:
@@ -346,7 +345,7 @@ def _train_here(
         if state.round < s.rounds:
             clock.stop()
             clock.go_on((yield Waiting(federation, state)))
-        rounds = run(federation, state, repeatable.step_of(request.outside))
+        rounds = run(federation, state, answers.step_of(request.outside))
         for state in written(rounds, folder, federation, state.round, trackers, silent, clock):  # noqa: B020
             if (began := time.monotonic()) >= due and state.round < s.rounds:
                 folder.save_checkpoint({"state": state.stored()}, stamp)

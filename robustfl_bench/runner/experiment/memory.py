@@ -19,8 +19,7 @@ from robustfl_bench.parts.datasets import find_folder
 from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.datasets.files import bytes_read
 from robustfl_bench.runner.experiment import samples
-from robustfl_bench.runner.experiment.free_memory import Reservations, free_bytes
-from robustfl_bench.runner.experiment.machine import choose_device, release_gpu
+from robustfl_bench.runner.experiment.machine import Reservations, choose_device, free_bytes, release_gpu
 from robustfl_bench.runner.experiment.networks import outputs_per_sample
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.store.shared import SharedFiles, folder_of_user

@@ -1,4 +1,5 @@
-"""The processes of a ``torch.distributed`` group: sums and exchanges, with one line for the peer that fails."""
+"""The processes of a ``torch.distributed`` group, each of which proves that it belongs to it: sums and exchanges, with
+one line for the peer that fails."""
 
 import hmac
 import os
@@ -12,7 +13,19 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError, Interrupted
 from robustfl_bench.numerics.updates import finite_parts
-from robustfl_bench.runner.processes import token
+
+VARIABLE = "ROBUSTFL_TOKEN"
+"""The environment variable with the secret; without it, the secret is empty and any process may join."""
+
+LENGTH = 32
+"""Bytes of a challenge, and of a proof."""
+
+
+def proof(challenges: Sequence[bytes], rank: int) -> bytes:
+    """What process ``rank`` sends to show that it knows the secret, for the random ``challenges`` of all processes."""
+    secret = os.environ.get(VARIABLE, "").encode()
+    return hmac.digest(secret, b"".join(challenges) + rank.to_bytes(8, "big"), "sha256")
+
 
 PROBING = timedelta(seconds=0.2)  # the longest wait for a peer that may have gone
 PROBE = 1  # the tag of a message to such a peer, which no exchange has
@@ -40,11 +53,11 @@ class Peers:
 
     def _admit(self) -> None:
         """Raise ConfigError, naming the rank, unless all processes know the same secret, as ``token`` describes."""
-        challenges = [bytes(row) for row in self._told(os.urandom(token.LENGTH))]
-        proofs = self._told(token.proof(challenges, self.rank))
+        challenges = [bytes(row) for row in self._told(os.urandom(LENGTH))]
+        proofs = self._told(proof(challenges, self.rank))
         for rank, given in enumerate(proofs):
-            if not hmac.compare_digest(given, token.proof(challenges, rank)):
-                remedy = f"set the same {token.VARIABLE} for all processes"
+            if not hmac.compare_digest(given, proof(challenges, rank)):
+                remedy = f"set the same {VARIABLE} for all processes"
                 raise ConfigError(f"rank {rank} does not know the secret of the group: {remedy}")
 
     def _told(self, mine: bytes) -> list[bytes]:

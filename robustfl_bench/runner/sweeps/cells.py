@@ -8,18 +8,20 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import GENERAL, ConfigError
 from robustfl_bench.runner.config import interpolate, request
 from robustfl_bench.runner.config.beyond import NOTHING, ForHydra
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.answers import Answer
-from robustfl_bench.runner.experiment.plan import Request
+from robustfl_bench.runner.experiment.plan import Request, plan
+from robustfl_bench.runner.experiment.samples import alike, at_once
 from robustfl_bench.runner.store.folders import RunFolder
 
 
@@ -128,3 +130,71 @@ class SweepCell:
     def folder(self) -> RunFolder:
         """Its run folder. Raises ConfigError."""
         return self.asked.folder
+
+
+OTHERS, MISSING = "others", "missing"
+"""Ends of a cell in an outcome, besides those of a run folder: another process runs it, or none does."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How a cell ended: a status of a run folder, OTHERS or MISSING; the number that sweeps tune by; why it failed.
+
+    ``code`` is the exit code that its failure has as a single run.
+    """
+
+    status: str
+    value: float = float("nan")
+    reason: str = ""
+    was_stored: bool = False
+    code: int = GENERAL
+
+
+class Incomplete(RuntimeError):
+    """A sweep that ended without all its results; what is missing has been printed."""
+
+    def __init__(self, message: str, exit_code: int = GENERAL) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The ends of the cells of a sweep, in the order of the cells."""
+
+    ends: Sequence[End] = field(default_factory=tuple)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The number of cells by status."""
+        return Counter(end.status for end in self.ends)
+
+
+def stacks(cells: Sequence[SweepCell], takers: int) -> Iterator[list[SweepCell]]:
+    """The cells in stacks, in the order of their first cells; most are alone if their runs are.
+
+    Alone is also a cell in whose run a process has died, so that it ends no others, and one that is the same run as an
+    earlier one. ``takers`` processes share the cells.
+    """
+    groups: dict[str, list[SweepCell]] = {}
+    for number, cell in enumerate(cells):
+        known = cell.known
+        joins = known is not None and known.settings.stack and not cell.folder().deaths
+        groups.setdefault(alike(known) if joins and known is not None else str(number), []).append(cell)
+    share = -(-len(cells) // takers)
+    for group in groups.values():
+        first_of = {cell.folder().run_id: cell for cell in reversed(group)}
+        distinct = [cell for cell in group if first_of[cell.folder().run_id] is cell]
+        most = min(share, _at_once(distinct)) if len(distinct) > 1 else 1
+        yield from (distinct[i : i + most] for i in range(0, len(distinct), most))
+        yield from ([cell] for cell in group if first_of[cell.folder().run_id] is not cell)
+
+
+def _at_once(cells: Sequence[SweepCell]) -> int:
+    """How many of these cells, which are alike, are trained together."""
+    for cell in cells:
+        try:
+            return at_once(plan(cell.composed[0]))
+        except Exception:  # of this cell alone, whose run records it
+            continue
+    return 1

@@ -1,12 +1,15 @@
 """Shared by all launchers: from Hydra's list of overrides to a sweep, and back to the values for Hydra's sweepers."""
 
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 from typing import Any
 
+import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus
@@ -22,10 +25,8 @@ from robustfl_bench.runner.config.beyond import ForHydra
 from robustfl_bench.runner.config.options import CONF
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.store.folders import FAILED
-from robustfl_bench.runner.sweeps.cells import Sweep
-from robustfl_bench.runner.sweeps.ends import MISSING, OTHERS, End, Incomplete, Outcome
-from robustfl_bench.runner.sweeps.preview import preview
-from robustfl_bench.runner.sweeps.progress import conclude, shown
+from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Incomplete, Outcome, Sweep
+from robustfl_bench.runner.sweeps.progress import conclude, preview, shown
 from robustfl_bench.runner.sweeps.tasks import Task, sweep_of
 from robustfl_bench.train.settings import blocked
 
@@ -190,3 +191,28 @@ def check_complete(returns: Sequence[JobReturn]) -> None:
     for returned in returns:
         if returned.status == JobStatus.FAILED:
             raise returned._return_value
+
+
+def main(arguments: Sequence[str], asked: ForHydra, make: Makes) -> None:
+    """Let Hydra obey the arguments of a command; ``make`` makes a run that none of our launchers makes. Raises
+    Incomplete, ConfigError and the errors of runs."""
+    sys.argv[1:] = arguments
+    others = [("robustfl_bench", CONF)] if asked.config_path is not None else []
+    with _raising(), by_hydra.beside(others), by_hydra.explained():
+        folder = by_hydra.main_folder(asked)
+        hydra.main(version_base=by_hydra.VERSION, config_path=folder, config_name=by_hydra.CONFIG)(Runs(make))()
+
+
+@contextmanager
+def _raising() -> Iterator[None]:
+    """Hydra raises errors within the context, instead of printing them."""
+    before, stream = os.environ.get("HYDRA_FULL_ERROR"), sys.stderr
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.stderr = stream
+        if before is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = before

@@ -17,15 +17,13 @@ from robustfl_bench.runner.experiment.execute import RunFailed, completing, reco
 from robustfl_bench.runner.experiment.explain import explain
 from robustfl_bench.runner.experiment.machine import release_gpu, threads
 from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
-from robustfl_bench.runner.experiment.stack import Steps, alone, together
+from robustfl_bench.runner.experiment.samples import Steps, alone, together
 from robustfl_bench.runner.experiment.summary import without_score
 from robustfl_bench.runner.processes.shards import members
 from robustfl_bench.runner.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
-from robustfl_bench.runner.sweeps.cells import Sweep, SweepCell
-from robustfl_bench.runner.sweeps.ends import MISSING, OTHERS, End, Outcome
-from robustfl_bench.runner.sweeps.stacks import stacks
+from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Outcome, Sweep, SweepCell, stacks
 
 POLL = 1.0
 """Seconds between two looks at the cells that other processes run."""

@@ -1,23 +1,65 @@
-"""Processes on this machine that take the cells of a sweep. One that is killed is replaced, and costs one resume."""
+"""Processes that take the cells of a sweep, on this machine or started by a class of the user, as ``conf/SWEEPS.md``
+describes; and how they are watched. On this machine one that is killed is replaced, and costs one resume."""
 
 import gc
 import os
 import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Lock
+from pathlib import Path
+from typing import Any
 
 from robustfl_bench.base.children import Children, by_signal, terminable
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import TERMINATED, ConfigError, exit_code
+from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.experiment.explain import report
 from robustfl_bench.runner.experiment.machine import cores
-from robustfl_bench.runner.sweeps.cells import Sweep
-from robustfl_bench.runner.sweeps.ends import Incomplete, Outcome
-from robustfl_bench.runner.sweeps.gpus import gpus_for, seen_by
-from robustfl_bench.runner.sweeps.take import require_data, take, take_with
-from robustfl_bench.runner.sweeps.watch import check_at_least_one
+from robustfl_bench.runner.sweeps.cells import Incomplete, Outcome, Sweep
+from robustfl_bench.runner.sweeps.take import Taker, require_data, take, take_with
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_DRIVER = Path("/proc/driver/nvidia/gpus")
+
+
+def gpus_for(sweep: Sweep) -> list[str]:
+    """The GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them; none where a cell names its own."""
+    if any(word.startswith("device=cuda:") for cell in sweep.cells for word in cell):
+        return []
+    named = os.environ.get(VISIBLE)
+    if named is None:
+        return [str(number) for number, _ in enumerate(_DRIVER.glob("*"))]
+    return [name for name in named.split(",") if name not in ("", "-1")]
+
+
+def seen_by(worker: int, gpus: Sequence[str]) -> Mapping[str, str]:
+    """The environment variables for a worker that assign the GPUs to workers in turn."""
+    return {VISIBLE: gpus[worker % len(gpus)]} if gpus else {}
+
+
+def watch(taker: Taker, is_alive: Callable[[], bool], seconds: float) -> None:
+    """Print each result as it comes, until all cells have an end or, on two looks in a row, not ``is_alive()``.
+
+    Looks every ``seconds``; the second look finds what a shared file system was late to show.
+    """
+    gone = 0
+    while taker.missing and gone < 2:
+        gone = 0 if is_alive() else gone + 1
+        for cell in taker.missing:
+            taker.look(cell, "result")
+        if taker.missing:
+            time.sleep(seconds)
+
+
+def check_at_least_one(**options: int | None) -> None:
+    """Raise ConfigError unless these options of a launcher are 1 or more, or null."""
+    for name, value in options.items():
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ConfigError(f"hydra.launcher.{name} must be a whole number >= 1, got {value!r}")
 
 
 def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
@@ -83,3 +125,15 @@ def _worker(sweep: Sweep, environment: dict[str, str], first: Lock) -> None:
         if first.acquire(block=False):
             report(error)
         sys.exit(exit_code(error))
+
+
+def take_with_class(sweep: Sweep, options: Any) -> Outcome:
+    """Answer what is stored, and let an instance of ``options["class"]`` with the other options as its fields complete
+    the other cells. Raises ConfigError."""
+    name, fields = options.get("class"), {key: value for key, value in options.items() if key != "class"}
+    if not isinstance(name, str) or "." not in name:
+        raise ConfigError(f"hydra.launcher.class must be a dotted name such as my_module.MyLauncher, got {name!r}")
+    launcher = targets.build({"_target_": name, **fields})
+    if not callable(getattr(launcher, "place", None)):
+        raise ConfigError(f"hydra.launcher.class: {name} needs a method place(sweep), see conf/SWEEPS.md")
+    return take_with(sweep, launcher.place)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from robustfl_bench.read.runs import asking
+from robustfl_bench.read.runs import commands
 from robustfl_bench.read.runs.records import text, versions
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store.folders import FINISHED, MEASURED
@@ -81,7 +81,7 @@ def _small(group: str, name: str, rounds: int) -> Chosen:
 
 def _again(row: Mapping[str, Any], seconds: float, rounds: int) -> Chosen:
     """A kept run, with fewer rounds if it took longer; without overrides if today's options cannot make it."""
-    words = asking.overrides(row)
+    words = commands.overrides_of(row)
     if row["seconds"] <= seconds or not words:
         return Chosen(words, row["run_id"], row)
     return Chosen([*(word for word in words if not word.startswith("rounds=")), f"rounds={rounds}"], row["run_id"])

@@ -138,7 +138,7 @@ def answer(arena: Arena, found: Sequence[Books]) -> str:
     return f"of {cases} scores (rule and panel) tuning, beyond the seeds, {'; it '.join(parts)}{order}"
 
 
-def _sheets(arena: Arena) -> list[Sheet]:
+def _sheets_of_books(arena: Arena) -> list[Sheet]:
     found = books(arena)
     return [_overview(arena, found), *_pages(arena, found)]
 
@@ -209,7 +209,7 @@ def _meaning(arena: Arena) -> list[str]:
 
 
 @for_print
-def _picture(arena: Arena, frame: Frame) -> Figure:
+def _picture_of_books(arena: Arena, frame: Frame) -> Figure:
     found = books(arena)
     most = max(len(of.rules) for of in found)
     lines = math.ceil(len(found) / _ACROSS)
@@ -237,4 +237,4 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
     return figure
 
 
-VIEW = ArenaView("books", "the rules as they come against the rules tuned", _sheets, _picture)
+BOOKS = ArenaView("books", "the rules as they come against the rules tuned", _sheets_of_books, _picture_of_books)

@@ -25,8 +25,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 if TYPE_CHECKING:
-    from robustfl_bench.runner.sweeps.cells import Sweep
-    from robustfl_bench.runner.sweeps.ends import Outcome
+    from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
 
 PREFIX = "rb_"
 """What the names of our launchers and our sweeper begin with in the apps of others: ``hydra/launcher=rb_processes``."""
@@ -122,27 +121,27 @@ class Joblib(Workers):
 
 
 class Slurm(TakersLauncher):
-    """Jobs of a Slurm cluster take the cells; the options are those of ``sweeps.slurm.Jobs``."""
+    """Jobs of a Slurm cluster take the cells; the options are those of ``sweeps.clusters.Jobs``."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, submit jobs for the rest, and follow them."""
-        from robustfl_bench.runner.sweeps.slurm import Jobs, take_with_jobs
+        from robustfl_bench.runner.sweeps.clusters import Jobs, take_with_jobs
 
         return take_with_jobs(sweep, Jobs(**self.options))
 
 
 class Ray(TakersLauncher):
-    """Tasks of a Ray cluster take the cells; the options are those of ``sweeps.ray.Tasks``."""
+    """Tasks of a Ray cluster take the cells; the options are those of ``sweeps.clusters.Tasks``."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, start tasks for the rest, and follow them."""
-        from robustfl_bench.runner.sweeps.ray import Tasks, take_with_tasks
+        from robustfl_bench.runner.sweeps.clusters import Tasks, take_with_tasks
 
         return take_with_tasks(sweep, Tasks(**self.options))
 
@@ -156,7 +155,7 @@ class Outside(TakersLauncher):
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, and let the class complete the rest."""
-        from robustfl_bench.runner.sweeps.outside import take_with_class
+        from robustfl_bench.runner.sweeps.workers import take_with_class
 
         return take_with_class(sweep, self.options)
 

@@ -14,8 +14,7 @@ from robustfl_bench.runner.experiment import explain
 from robustfl_bench.runner.experiment.execute import execute, take_part
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.processes.ring.client import Client, check, num_processes
-from robustfl_bench.runner.processes.ring.link import INTERFACE, joined
-from robustfl_bench.runner.processes.ring.step import GO_ON
+from robustfl_bench.runner.processes.ring.step import GO_ON, INTERFACE, joined
 
 GRACE = 8.0  # seconds for the other clients to notice that one has gone
 

@@ -20,8 +20,7 @@ from robustfl_bench.parts.protocols.chunks import chunks
 from robustfl_bench.parts.protocols.state import Cohort, ModelState, Round, State
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.processes.peers import Peers
-from robustfl_bench.runner.processes.ring.link import Link
-from robustfl_bench.runner.processes.ring.step import told
+from robustfl_bench.runner.processes.ring.step import Link, told
 from robustfl_bench.train.context import Context
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds

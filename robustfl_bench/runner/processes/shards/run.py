@@ -16,11 +16,10 @@ from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment.execute import Train, take_part
 from robustfl_bench.runner.experiment.plan import Request, plan
-from robustfl_bench.runner.experiment.tracking import Trackers
+from robustfl_bench.runner.experiment.rows import Trackers
 from robustfl_bench.runner.processes.ring.client import Member
 from robustfl_bench.runner.processes.ring.launch import GRACE, finish, local
-from robustfl_bench.runner.processes.ring.link import Link, RingBroken, arrival, joined
-from robustfl_bench.runner.processes.ring.step import GO_ON
+from robustfl_bench.runner.processes.ring.step import GO_ON, Link, RingBroken, arrival, joined
 from robustfl_bench.runner.processes.shards.context import SpreadStep
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train.federation import Federation

@@ -1,4 +1,4 @@
-"""How far runs fall behind their own best round."""
+"""How far runs fall behind their best round, and which rules need more seeds, with the commands that run them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from robustfl_bench.lab.arena import pairs, race
 from robustfl_bench.lab.arena.order import is_attacked
 from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.picture import leading
 from robustfl_bench.lab.arena.track import NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, by_rule, rows_of_panels
 from robustfl_bench.lab.arena.words import cells, listed, number
-from robustfl_bench.read.pages.pictures import dots
 from robustfl_bench.read.pages.pictures.canvas import Frame
-from robustfl_bench.read.tables.sheets import Sheet
+from robustfl_bench.read.pages.pictures.points import Dot, DotPanel, draw_dots
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.read.tables.sheets import Sheet, Todo
 from robustfl_bench.runner.config import compose
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 FALL = 10.0  # points
 
@@ -58,7 +62,7 @@ def _ended(arena: Arena, of: int) -> list[ArenaRun]:
     return [run for run in arena.settled[of] if not math.isnan(run.best)]
 
 
-def _sheets(arena: Arena) -> list[Sheet]:
+def _sheets_of_stability(arena: Arena) -> list[Sheet]:
     rounds, pages = evaluated_rounds(arena), []
     for of, _ in rows_of_panels(arena):
         attacked = by_rule(run for run in _ended(arena, of) if is_attacked(run))
@@ -85,17 +89,72 @@ def _sheets(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture(arena: Arena, frame: Frame) -> Figure:
+def _picture_of_stability(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, _ in rows_of_panels(arena):
         attacked = by_rule(run for run in _ended(arena, of) if is_attacked(run))
         lines = []
         for rule in sorted(attacked, key=lambda rule: fmean(falls(attacked[rule]))):
             last = fmean(100 * run.accuracy for run in attacked[rule])
-            lines.append(dots.Dot(rule, fmean(100 * run.best for run in attacked[rule]), last, last, last))
-        shown.append(dots.DotPanel(f"{arena.share(of)} attackers", lines))
+            lines.append(Dot(rule, fmean(100 * run.best for run in attacked[rule]), last, last, last))
+        shown.append(DotPanel(f"{arena.share(of)} attackers", lines))
     heading = f"Arena {arena.track.name}: mean accuracy under attack, in the best and in the last round"
-    return dots.draw(shown, "best evaluated round", "last round", "Test accuracy [%]", heading, frame.at("column"))
+    return draw_dots(shown, "best evaluated round", "last round", "Test accuracy [%]", heading, frame.at("column"))
 
 
-VIEW = ArenaView("stability", "how far runs fall behind their best round", _sheets, _picture)
+STABILITY = ArenaView(
+    "stability", "how far runs fall behind their best round", _sheets_of_stability, _picture_of_stability
+)
+
+
+def _looks(arena: Arena) -> list[race.SeedLook]:
+    if not arena.track.is_raced:
+        raise NoRuns(f"arena {arena.track.name} is not raced: all of its rules have {arena.track.looks[0]} seeds")
+    return [race.look(panel, arena.track.looks) for panel in arena.panels.values()]
+
+
+def answer_of_race(arena: Arena) -> str:
+    """How many panels are settled, and how many rules need more seeds in the others."""
+    looks = _looks(arena)
+    going = [of for of in looks if of.more]
+    settled = sum(of.pairs.share_settled >= race.ENOUGH for of in looks)
+    words = f"{settled} of {len(looks)} panels are settled"
+    if not going:
+        return f"{words}, and no rule gets more seeds"
+    parts = [f"{arena.titled(of.panel)} {len(of.more)} rules" for of in going]
+    return f"{words}; more seeds are needed in {listed(parts)}"
+
+
+def _sheets_of_race(arena: Arena) -> list[Sheet]:
+    looks, rows, todos = _looks(arena), [], []
+    for of in looks:
+        told, equal, left = map(len, (of.pairs.apart, of.pairs.equal, of.pairs.open))
+        words = [f"{listed(rule for rule, of_rule in of.more.items() if of_rule == seeds)} to {seeds} seeds"
+                 for seeds in dict.fromkeys(of.more.values())]  # fmt: skip
+        rows.append(cells([
+            arena.titled(of.panel), pairs.seeds(of.panel, of.pairs.rules), str(told), str(equal), str(left),
+            of.why or "; ".join(words),
+        ]))  # fmt: skip
+        todos += [Todo("next", arena.titled(of.panel), command) for command in race.commands(arena, of)]
+    seeds = [str(number) for number in arena.track.looks]
+    return [Sheet(
+        above=[f"Arena {arena.track.name}: which rules get more seeds", f"{answer_of_race(arena)}."],
+        heading=["panel", "seeds", "told apart", "equal", "open", "next"],
+        rows=rows,
+        labels=1,
+        footnotes=[
+            f"the rule: all rules have {seeds[0]} seeds. A panel stops when {100 * race.ENOUGH:.0f}% of the pairs of "
+            f"its best {pairs.TOP} rules are told apart or equal. Until then those near the best {pairs.TOP}, with an "
+            f"open pair among these, go on to {listed(seeds[1:])} seeds. near: cannot be told from the last of them",
+            *pairs.MEANING[:1],
+        ],
+        todos=todos,
+    )]  # fmt: skip
+
+
+RACE = ArenaView(
+    "race",
+    "which rules need more seeds, and the commands that run them",
+    _sheets_of_race,
+    lambda arena, frame: leading(arena, frame=frame),
+)
