@@ -72,7 +72,8 @@ MAKERS: dict[str, list[tuple[str, ...]]] = {
     "judge": [("trmean", "--quick", "--seeds", "2", *FOLDER)],
     "probe": [("boba/fig1", "scale=quick", "rounds=1")],
     "remake": [("strange.csv", "--dry-run", *FOLDER), ("strange.csv", *FOLDER)],
-    "resilience": [("aggregator=average", "--inputs", "round", "--steps", "1", "rounds=1", "num_clients=5", "num_byzantine=1", "model.hidden=[2]")],
+    "resilience": [("aggregator=average", "--inputs", "round", "--steps", "1", "rounds=1", "num_clients=5",
+                    "num_byzantine=1", "model.hidden=[2]")],
 }  # fmt: skip
 """The words after each verb of ``robustfl-bench`` that reads results."""
 
