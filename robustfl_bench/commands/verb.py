@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, signature
 from pathlib import Path
+from sys import modules
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -129,7 +130,12 @@ class _Parameter(NamedTuple):
 
 def _parameters(target: Callable[..., Any]) -> Iterator[_Parameter]:
     """The parameters of a function, or the fields of a dataclass."""
-    hints = get_type_hints(target, include_extras=True)
+    homes: dict[str, Any] | None = None  # of a class; without them its lambdas would know the names within it alone
+    if isinstance(target, type):
+        homes = {
+            name: value for base in reversed(target.__mro__) for name, value in vars(modules[base.__module__]).items()
+        }
+    hints = get_type_hints(target, homes, include_extras=True)
     for name, parameter in signature(target).parameters.items():
         yield _Parameter(name, hints[name], parameter.default, parameter.kind is Parameter.KEYWORD_ONLY)
 
