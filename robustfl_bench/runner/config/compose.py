@@ -315,4 +315,8 @@ def _typed(name: str, value: Any) -> Any:
             return kind(value)
     except ValueError:
         pass
-    raise ConfigError(f"{name} must be of type {kind.__name__}, got {value!r}")
+    advice = ""
+    if name == "num_byzantine" and type(value) is float and 0 < value < 1:
+        count = f"num_clients=100 num_byzantine={round(100 * value)} byzantine_placement=replace"
+        advice = f": it is a number of clients; {value:.0%} of 100 clients are {count}"
+    raise ConfigError(f"{name} must be of type {kind.__name__}, got {value!r}{advice}")

@@ -65,6 +65,8 @@ def execute(
     if cfg.get("tracker"):
         request.check()  # the rest was checked when the result was made
     answer, earlier = (answers.existing if kept else answers.stored)(request, note), request.folder.ended_at
+    if answer is not None:
+        answers.unfollowed(cfg, note)
     while answer is None:
         try:
             answer = complete(request, train, note)
