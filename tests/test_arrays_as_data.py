@@ -252,7 +252,7 @@ def test_arrays_are_data_of_a_run_and_of_a_sweep(bench: Bench) -> None:
         (([[1, 2], [3]], [0, 1]), "x is no array: "),
         ((np.ma.masked_greater(X, 1), Y), "x has masked values"),
         ((X, torch.from_numpy(Y).to_sparse()), "y is no array: "),
-        ((X, Y, np.where(X == X[9, 1], np.inf, X), Y), r"x_test\[9, 1\] is inf; fill it"),
+        ((X, Y, np.where(X[9, 1] == X, np.inf, X), Y), r"x_test\[9, 1\] is inf; fill it"),
     ):
         with pytest.raises(rb.DataError, match=message):
             rb.run(dataset=wrong, **SMALL)

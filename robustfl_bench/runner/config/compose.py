@@ -62,7 +62,8 @@ def resolve(
             raise ConfigError("; ".join(composed.unobeyed))
         if base is not None and not any(one.key == assumed.NAME for one in given) and not _refers(base):
             _check_unresolved(composed.config)
-        return Resolved(tuple(overrides), _resolved({**composed.config, **parts}), composed.choices)
+        renamed = {one.root: outside.label_of(str(one.value)) for one in given if one.key == f"{one.root}._target_"}
+        return Resolved(tuple(overrides), _resolved({**composed.config, **parts}), {**composed.choices, **renamed})
 
     return _finished(given, search, hydra, finish, base=base)
 
