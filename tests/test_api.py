@@ -98,6 +98,8 @@ def test_what_cannot_be_run_raises_one_line(
 def test_a_table_of_runs_raises_what_a_command_reports(tmp_path: Path) -> None:
     with pytest.raises(robustfl_bench.DataError, match="no runs in"):
         robustfl_bench.results(tmp_path)
+    with pytest.raises(robustfl_bench.ConfigError, match=r"path of a results folder, got \['aggregator=krum'\]"):
+        robustfl_bench.results(["aggregator=krum"])  # type: ignore[arg-type]
     robustfl_bench.run(*SMALL, "rounds=1", results_dir=tmp_path)
     with pytest.raises(robustfl_bench.ConfigError, match="unknown key 'aggregatr'; did you mean aggregator"):
         robustfl_bench.results(tmp_path, where="aggregatr=krum")

@@ -252,6 +252,7 @@ def test_arrays_are_data_of_a_run_and_of_a_sweep(bench: Bench) -> None:
         (([[1, 2], [3]], [0, 1]), "x is no array: "),
         ((np.ma.masked_greater(X, 1), Y), "x has masked values"),
         ((X, torch.from_numpy(Y).to_sparse()), "y is no array: "),
+        ((X, Y, np.where(X[9, 1] == X, np.inf, X), Y), r"x_test\[9, 1\] is inf; fill it"),
     ):
         with pytest.raises(rb.DataError, match=message):
             rb.run(dataset=wrong, **SMALL)
@@ -296,7 +297,10 @@ def bomb(path: Path) -> None:
         ("a.csv", b"", "it is empty"),
         ("a.csv", b"a,b,y\n1,2,0\n1,x,1\n", "column b has 'x', which is no number"),
         ("a.csv", b"a,y\n1,0\n1\n", "line 3 has 1 values, the first one 2"),
-        ("a.csv", b"a,y\n1,0\nnan,1\n1,1\n0,0\n", "not finite numbers"),
+        ("a.csv", b"a,y\n1,0\nnan,1\n1,1\n0,0\n", "not finite numbers; a.csv: line 3, column 1 (a) is nan; fill it"),
+        ("a.csv", b"1,0\n2,1\n1,1\n0,nan\n", "labels must be classes, whole numbers or words: that of sample 3"),
+        ("a.csv", b"1,2,0\n2,1e99,1\n1,1,1\n0,3,0\n", "line 2, column 2 is 1e99"),
+        ("a.csv", b"a,b,y\n1,2,0\n1,,1\n", "column b has no number for sample 1 (from 0): fill it"),
         ("a.csv", b"a,split,y\n1,train,0\n2,valid,1\n", "must be train or test, got 'valid'"),
         ("a.csv", b"a,y\n1,0.5\n2,1\n", "labels must be classes"),
         ("a.csv", b"a,y\n1,0\n2,0\n", "two classes or more, got 1"),
@@ -304,7 +308,7 @@ def bomb(path: Path) -> None:
         ("a.npz", {"x": X, "y": Y[:9]}, "60 samples need as many labels (N,), got (9,)"),
         ("a.npz", {"x": X[:, 0], "y": Y}, "samples must be (N, d), or images"),
         ("a.npz", {"x": X + 1j, "y": Y}, "samples must be numbers, got complex128"),
-        ("a.npz", {"x": X * 1e300, "y": Y}, "not finite numbers"),
+        ("a.npz", {"x": X * 1e300, "y": Y}, "not finite numbers; a.npz: x[0, 0] is "),
     ],
 )  # fmt: skip
 def test_what_cannot_be_data_is_one_line_with_exit_code_3(bench: Bench, name: str, content: Any, message: str) -> None:

@@ -181,6 +181,7 @@ def test_an_option_inside_an_option_is_replaced_at_any_depth() -> None:
         (["no_such=3"], "no setting 'no_such'"),
         (["sed=3"], "no setting 'sed' (did you mean seed"),
         (["rounds=1.5"], "rounds must be of type int, got 1.5"),
+        (["num_byzantine=0.2"], "20% of 100 clients are num_clients=100 num_byzantine=20 byzantine_placement=replace"),
         ([f"aggregator={'x' * 500}"], "unknown aggregator 'xxx"),
         (["lr=2024-01-01"], "lr must be of type float, got '2024-01-01'"),
         (["seed=${seed}"], "settings refer to each other in a circle"),

@@ -92,7 +92,10 @@ def test_robustfl_bench_runs_on_it(outside: Path) -> None:
     [
         ([(0, 0, i % 3) for i in range(100)], "rings: the training labels go from 0 to 2, expected 0 to 1"),
         ([(0, 0, -(i % 2)) for i in range(100)], "rings: the training labels go from -1 to 0, expected 0 to 1"),
-        ([(i, float("nan"), i % 2) for i in range(100)], "rings: some training samples are not finite numbers"),
+        (
+            [(i, float("nan"), i % 2) for i in range(100)],
+            "rings: some training samples are not finite numbers; make its files",
+        ),
         ([(i, 0, i % 2) for i in range(20)], "rings: 0 training samples have 0 labels"),
     ],
 )

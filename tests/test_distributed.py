@@ -8,7 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed as dist
 
+from robustfl_bench import Aggregator, Arfl, Flame, FLTrust
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.doors.distributed import RobustAllReduce
 from robustfl_bench.runner.processes.peers import fault
 
 PREPARED = """
@@ -109,6 +114,29 @@ def test_an_exchange_that_fails_before_its_time_names_no_silence() -> None:
     assert fault(now - 601, timedelta(seconds=600)) == "is silent for 600 s"
 
 
+@pytest.mark.parametrize(
+    ("rule", "needed"),
+    [
+        (
+            Flame(),
+            "Flame needs the model, which no process gives to this call: robustfl_bench.flower has it; or take",
+        ),
+        (Arfl(), "Arfl needs losses that clients report when asked, which no process does; or take a rule"),
+        (
+            FLTrust(),
+            "FLTrust needs samples of a server, which no process has; or take a rule of updates alone",
+        ),
+    ],
+)
+def test_a_rule_of_more_than_updates_is_refused_with_what_to_do(rule: Aggregator, needed: str, tmp_path: Path) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        with pytest.raises(ConfigError, match=f"^{needed}"):
+            RobustAllReduce(rule)(torch.ones(10))
+    finally:
+        dist.destroy_process_group()
+
+
 def run(script: str, folder: Path, size: int = 5) -> list[tuple[int, str, str]]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL", "GLOO_SOCKET_IFNAME": "lo"}
     processes = [
@@ -135,7 +163,9 @@ def test_processes_get_the_aggregate_of_all_updates_and_faults_are_one_line(tmp_
         length, rule, needed, secret, hung, lost = out.splitlines()
         assert length.startswith("the processes disagree on the length of an update: rank 0 has 10, rank 3 has 11;")
         assert rule.startswith("the processes disagree on the rule and its seed: rank 0 has ")
-        assert needed == "FLTrust needs samples of a server, which no process has"
+        assert needed.startswith(
+            "FLTrust needs samples of a server, which no process has; or take a rule of updates alone"
+        )
         assert secret.startswith(f"rank {3 if rank < 3 else 0} does not know the secret of the group: set the same")
         assert hung == f"rank 2 of the group is silent for 4 s; rank {rank} stops"
         assert lost == f"rank 2 of the group has gone; rank {rank} stops"

@@ -14,11 +14,9 @@ from robustfl_bench.lab.arena.entries import ArenaEntry
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import compose, options
-from scripts.checks import check_entry
 from tests.conftest import Bench
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECK = ROOT / "scripts" / "checks" / "check_entry.py"
 NARROW = ("--protocol", "digits", "--partitions", "iid", "--attackers", "5", "--seeds", "0", "--attacks", "ipm")
 
 
@@ -35,7 +33,10 @@ def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monke
         rows = [row for row in csv.DictReader(file) if row["aggregator"] == "near_others"]
     assert len(rows) == 14 + 2 and all(row["code"] and row["versions"] and row["processor"] for row in rows)
     (tmp_path / "near_others.py").unlink()
-    check = [sys.executable, str(CHECK), str(folder), "--cells", "1"]
+    check = [sys.executable, "-m", "robustfl_bench", "arena", "verify", str(folder), "--sample", "1"]
+    strange = subprocess.run(check, check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert strange.returncode == 2 and "add --allow near_others if you trust near_others" in strange.stderr
+    check += ["--allow", "near_others"]
     assert subprocess.run(check, check=False, cwd=tmp_path).returncode == 0
     source = folder / "near_others.py"
     source.write_text(source.read_text().replace("self.num_byzantine\n", "self.num_byzantine - 1\n"))
@@ -43,9 +44,7 @@ def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monke
     assert changed.returncode == 1 and "made by another source of the rule" in changed.stdout
 
 
-def test_an_attack_is_entered_and_checked_as_a_rule_is(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_attack_is_entered_and_checked_as_a_rule_is(bench: Bench, tmp_path: Path) -> None:
     words = ["+experiment=arena/digits", "attack=held", "attack.strength=3", "aggregator=krum,coomed", "partition=iid",
              "num_byzantine=5", "seed=0", "lr=0.1", f"results_dir={tmp_path}", "use_kept=false"]  # fmt: skip
     assert bench("-m", *words).code == 0
@@ -55,11 +54,19 @@ def test_an_attack_is_entered_and_checked_as_a_rule_is(
     entry.write(tmp_path / "held", result)
     page = (tmp_path / "held" / "README.md").read_text()
     assert "Attack held against the list" in page and "Made by: the command" in page and "processors: " in page
-    monkeypatch.setattr(sys, "argv", ["check_entry.py", str(tmp_path / "held")])
-    assert check_entry.main() == 0 and "2 cells equal" in capfd.readouterr().err
+    verified = bench("arena", "verify", str(tmp_path / "held"))
+    assert (verified.code, verified.out) == (0, "") and verified.err.endswith(
+        "2 runs equal, 0 of another origin, 0 differences\n"
+    )
+    runs = archive.read(str(tmp_path / "held" / "runs.csv"))
+    archive.write(runs.assign(test_loss=[1.25, *runs["test_loss"][1:]]), str(tmp_path / "held" / "runs.csv"))
+    forged = bench("arena", "verify", str(tmp_path / "held"))
+    assert forged.code == 1 and forged.out.startswith("digits-") and "test_loss 1.25, now " in forged.out
+    assert forged.out.count("\n") == 1 and forged.err.endswith("1 run equal, 0 of another origin, 1 difference\n")
     facts = tmp_path / "held" / "entry.yaml"
     facts.write_text(facts.read_text().replace("strength: 3", "strength: 2"))
-    assert check_entry.main() == 1 and "the protocol makes another run" in capfd.readouterr().out
+    again = bench("arena", "verify", str(tmp_path / "held"), "--sample", "1")
+    assert again.code == 1 and "the protocol makes another run" in again.out
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,8 @@ def test_a_composed_config_makes_the_run_of_its_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (lambda: rb.run(3), "a run takes words such as seed=1, or a config, got a int"),
+        (lambda: rb.run(3), "a run takes words such as seed=1, or a config, got 3"),
+        (lambda: rb.run(["seed=1"]), "or a config, got ['seed=1']; a list of words is given as run(*words)"),
         (lambda: rb.run(composed("rerun=somewhere")), "rerun=FOLDER goes with words alone"),
         (lambda: rb.run("hydra.job.chdir=true"), "hydra.job.chdir=true is for the command robustfl-bench"),
         (lambda: rb.run(composed("+momentum=0.9")), "no setting 'momentum'"),

@@ -12,10 +12,10 @@ from robustfl_bench.base.errors import DataError
 from robustfl_bench.commands import making
 from robustfl_bench.parts.aggregators.coomed import CooMed
 from robustfl_bench.read.runs import archive, records
-from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.config import compose, identity, options
 from robustfl_bench.runner.experiment import answers, provenance
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.runner.store import evidence, kept
+from robustfl_bench.runner.store import evidence, kept, lines
 from robustfl_bench.runner.sweeps.cells import Outcome
 from tests.conftest import Bench, run_folders
 
@@ -191,7 +191,11 @@ def test_lines_that_another_process_replaces_meanwhile_stay(
 
 
 def test_runs_that_cannot_be_made_again_are_counted(ship: Callable[..., str], bench: Bench) -> None:
-    ship(*SMALL, edit=lambda line: line.update({"code": "0" * 12, "model.hidden": "[5]"}))
+    def of_another_version(line: dict[str, str]) -> None:
+        line |= {"code": "0" * 12, "momentum": "0.9"}
+        line["run_id"] = identity.stored_id(lines.tree((name, line[name]) for name in line if lines.is_setting(name)))
+
+    ship(*SMALL, edit=of_another_version)
     (file,) = kept.files()
     before = file.read_bytes()
     made = bench("remake", str(file))

@@ -27,7 +27,9 @@ from robustfl_bench.read.tables.filling import Filling
 from robustfl_bench.read.tables.table import AS_PRINTED, INSIDE, PARTS, Against, Cell, Table
 from robustfl_bench.runner.config import compose, identity
 from robustfl_bench.runner.store import folders, kept
+from robustfl_bench.runner.store.results import of_rows
 from tests.conftest import run_cli
+from tests.test_results import write_metrics
 
 TABLES = papers.tables()
 ONE, TWO, EIGHT = TABLES["boba/table1_mnist"], TABLES["boba/table2_mnist"], "boba/table8"
@@ -72,8 +74,14 @@ def make_run(
     folder = results / "runs" / f"{method}-{run.choices['attack']}-s{seed}-{run_id}"
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    metrics = {"round": 3, "test_accuracy": accuracy} | (last or {})
-    (folder / "metrics.csv").write_text(f"{','.join(metrics)}\n{','.join(map(str, metrics.values()))}\n")
+    rounds = 3 if status is None else run.config["rounds"]
+    before = [] if best is None else [best]
+    if last_10 is not None:
+        before += [(10 * last_10 - accuracy) / 9] * 9
+    others = {"test_loss": 0.5} | {f"recall_{label}": share for label, share in enumerate(recall)} | (last or {})
+    rows = [{"round": rounds - len(before) + place, "test_accuracy": share, **others}
+            for place, share in enumerate([*before, accuracy])]  # fmt: skip
+    write_metrics(folder, rows)
     if status is None:
         return run_id
     summary = {
@@ -84,14 +92,12 @@ def make_run(
         "reference_id": reference or run_id,
         "error": error,
         "products": products,
-        "seconds": 12.5,
+        "seconds": 12.5 * rounds / 3,
         "commit": "abc",
         "versions": {"torch": "2.9", "numpy": "2.4"},
     }  # fmt: skip
     if status == "finished":
-        summary |= {"final": {"round": 3, "test_accuracy": accuracy, "test_loss": 0.5, "recall": list(recall)},
-                    "best": {"round": 2, "test_accuracy": accuracy if best is None else best},
-                    "last_10": {"test_accuracy": accuracy if last_10 is None else last_10}}  # fmt: skip
+        summary |= folders.plain(of_rows(rows))
     (folder / "summary.json").write_text(json.dumps(folders.seal(summary | {"files": folders.recorded(folder)})))
     return run_id
 
@@ -769,7 +775,7 @@ def test_a_number_that_is_none_is_told(results: Path, tmp_path: Path) -> None:
     table.to_csv(path, index=False)
     with (
         pytest.warns(UserWarning, match="has no seals, so nobody can tell"),
-        pytest.raises(DataError, match=r"runs.csv is damaged: could not convert string to float: 'high'"),
+        pytest.raises(DataError, match=r"runs.csv: the line of .*: final_accuracy must be a number, got 'high'"),
     ):
         archive.read(str(path), unsealed=True)
 
@@ -782,7 +788,7 @@ def test_an_accuracy_that_none_can_be_is_told(results: Path, tmp_path: Path, num
     table = pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns=kept.SEAL)
     table.loc[0, "final_accuracy"] = number
     table.to_csv(path, index=False)
-    with pytest.raises(DataError, match=rf"final_accuracy of {table['run'][0]} must be in 0\.\.1, got"):
+    with pytest.raises(DataError, match=rf"the line of {table['run'][0]}: final_accuracy must be in 0\.\.1, got"):
         archive.read(str(path), unsealed=True)
 
 

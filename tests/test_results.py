@@ -2,11 +2,13 @@
 
 import itertools
 import json
+import math
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
@@ -25,9 +27,9 @@ from robustfl_bench.read.runs.where import ConfigError, where
 from robustfl_bench.read.tables.layout import render
 from robustfl_bench.read.tables.pivot import pivot
 from robustfl_bench.read.tables.table import Table
-from robustfl_bench.runner.config import identity
+from robustfl_bench.runner.config import identity, options
 from robustfl_bench.runner.store import folders, lease
-from robustfl_bench.train.settings import DEFINING
+from robustfl_bench.runner.store.results import of_rows
 from tests.conftest import Bench, run_cli
 
 ROUNDS = 4
@@ -51,21 +53,31 @@ def settings(aggregator: str, attack: str, seed: int) -> dict[str, Any]:
         "num_byzantine": 0 if attack == "none" else 2,
         "dataset": {"_target_": "robustfl_bench.datasets.Digits"},
         "model": {"_target_": "robustfl_bench.models.Mlp", "hidden": [20, 20], "bias": True},
-        "attack": attacks.get(attack, {"_target_": f"robustfl_bench.attacks.{attack}.Attack"}),
-        "aggregator": rules.get(aggregator, {"_target_": f"robustfl_bench.aggregators.{aggregator}.Rule"}),
+        "attack": attacks.get(attack, made_up("attack", attack)),
+        "aggregator": rules.get(aggregator, made_up("aggregator", aggregator)),
         "pre_aggregation": None,
     }
 
 
-def run_id(config: dict[str, Any]) -> str:
-    """The id of the run, which counts made-up settings too."""
-    return identity.digest({**identity.of(config), **{key: config[key] for key in config if key not in DEFINING}})
+def made_up(group: str, name: str) -> dict[str, Any]:
+    """A part of the class of its name, if there is one, with its plain options."""
+    known = options.option(group, name) if options.exists(group, name) else {}
+    plain = {key: value for key, value in known.items() if not isinstance(value, dict) and "${" not in str(value)}
+    return {"_target_": f"robustfl_bench.{group}s.{name}.Part", **plain}
 
 
 def reseal(folder: Path) -> None:
-    """Record the files of a run folder as they are now."""
-    summary = json.loads((folder / "summary.json").read_text()) | {"files": folders.recorded(folder)}
+    """Record the files of a run folder as they are now, and rename it by the id of its config."""
+    known = identity.stored_id(yaml.safe_load((folder / "config.yaml").read_text()))
+    summary = json.loads((folder / "summary.json").read_text()) | {"files": folders.recorded(folder), "run_id": known}
     (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
+    folder.rename(folder.with_name(f"{folder.name.rpartition('-')[0]}-{known}"))
+
+
+def write_metrics(folder: Path, rows: Sequence[Mapping[str, float]]) -> None:
+    """The metrics.csv of a run folder."""
+    lines = [",".join(rows[0]), *(",".join(map(repr, row.values())) for row in rows)]
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
 
 
 def make_run(
@@ -85,32 +97,30 @@ def make_run(
     """A run folder as the engine leaves it: accuracy rises linearly to ``accuracy``; no summary with status None."""
     config = settings(aggregator, attack, seed) | changed
     reference = settings("average", "none", seed) | changed
-    folder = results / "runs" / f"digits-{aggregator}-{attack}-s{seed}-{run_id(config)}"
+    folder = results / "runs" / f"digits-{aggregator}-{attack}-s{seed}-{identity.stored_id(config)}"
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    recall = recall or [accuracy, accuracy - 0.1]
-    lines = [",".join(["round", "lr", "test_loss", "test_accuracy", *(metrics or {})])]
-    for done in range(1, rounds + 1):
-        extra = [repr(value) for value in (metrics or {}).values()]
-        lines.append(",".join([str(done), "0.1", "0.5", repr(accuracy * done / ROUNDS), *extra]))
-    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+    shares = recall or [accuracy, accuracy - 0.1]
+    others = {f"recall_{label}": math.nan if share is None else share for label, share in enumerate(shares)}
+    others |= metrics or {}
+    rows = [{"round": done, "lr": 0.1, "test_loss": 0.5, "test_accuracy": accuracy * done / ROUNDS, **others}
+            for done in range(1, rounds + 1)]  # fmt: skip
+    write_metrics(folder, rows)
     if status is None:
         return folder
     summary = {
         "status": status,
-        "run_id": run_id(config),
+        "run_id": identity.stored_id(config),
         "name": folder.name,
         "choices": {"aggregator": aggregator, "attack": attack, "dataset": "digits", "model": "mlp",
                     "pre_aggregation": None, "hydra/launcher": "basic"},
         "scale": None,
-        "reference_id": run_id(reference),
+        "reference_id": identity.stored_id(reference),
         "error": error,
         "seconds": 1.5,
     }  # fmt: skip
     if status == "finished":
-        summary["final"] = {"round": rounds, "test_accuracy": accuracy, "test_loss": 0.5, "recall": recall}
-        summary["best"] = {"round": rounds, "test_accuracy": accuracy + 0.01}
-        summary["last_10"] = {"test_accuracy": accuracy - 0.01}
+        summary |= folders.plain(of_rows(rows))
     (folder / "summary.json").write_text(json.dumps(folders.seal(summary | {"files": folders.recorded(folder)})))
     return folder
 
@@ -148,7 +158,8 @@ def test_load_gives_settings_choices_and_facts(results: Path) -> None:
     assert len(runs) == 14
     run = runs[(runs["aggregator"] == "boba") & (runs["attack"] == "lie") & (runs["seed"] == 0)].iloc[0]
     assert (run["lr"], run["batch_size"], run["model.hidden"], run["state"]) == (0.1, "null", "[20,20]", "finished")
-    assert (run["final_accuracy"], run["best_accuracy"], run["last_accuracy"]) == (0.92, 0.93, 0.91)
+    assert (run["final_accuracy"], run["best_accuracy"]) == (0.92, 0.92)
+    assert run["last_accuracy"] == pytest.approx(0.92 * (1 + 2 + 3 + 4) / 4 / ROUNDS)
     assert run["recall"] == [0.92, 0.92 - 0.1]
     failed = runs[(runs["state"] == "failed") & (runs["aggregator"] == "boba")].iloc[0]
     assert failed["error"] == "RuntimeError: out of memory"
@@ -253,7 +264,7 @@ def test_a_finished_run_whose_metrics_were_cut_short_is_damaged(tmp_path: Path) 
         ("summary.json", '"test_accuracy": 0.9,', '"test_accuracy": 0.1,'),
         ("config.yaml", "seed: 0", "seed: 1"),
         ("config.yaml", "lr: 0.1", "lr: 0.9"),
-        ("metrics.csv", "0.9\n", "0.1\n"),
+        ("metrics.csv", "0.9,", "0.1,"),
     ],
 )
 def test_an_edit_of_the_same_length_is_found(tmp_path: Path, name: str, old: str, new: str) -> None:
@@ -474,7 +485,7 @@ def test_runs_that_differ_in_a_hidden_setting_are_refused(tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("first", "second", "name"),
     [
-        ({}, {"model": {"_target_": "m", "hidden": [20, 20], "bias": False}}, "model._target_"),
+        ({}, {"model": {"_target_": "robustfl_bench.models.Mlp", "hidden": [20, 20], "bias": False}}, "model.bias"),
         ({"batch_size": None}, {"batch_size": 64}, "batch_size"),
         ({}, {"extra": 1}, "extra"),
         ({}, {"pre_aggregation": {"_target_": "robustfl_bench.x.Y", "s": 2}}, "pre_aggregation._target_"),
@@ -778,7 +789,7 @@ def test_damaged_metrics_do_not_stop_a_plot(results: Path, tmp_path: Path, capsy
     output = tmp_path / "a.png"
     code, _, err = run_cli(capsys, "plot", "accuracy", "--results-dir", results, "--output", output)
     assert code == 0 and output.exists()
-    assert f"left out {folder.name}: metrics.csv is damaged" in err
+    assert err == "robustfl-results: not drawn: 1 damaged, 2 failed, 2 infeasible, 1 unfinished\n"
 
 
 def test_nothing_is_cut_off_or_covers_something_else(tmp_path: Path) -> None:

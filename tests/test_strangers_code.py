@@ -17,7 +17,9 @@ from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.read.runs import archive, commands, records
 from robustfl_bench.runner.config import compose, identity, options
+from robustfl_bench.runner.config.choices import labels
 from robustfl_bench.runner.store import folders
+from robustfl_bench.runner.store.results import of_rows
 from robustfl_bench.train.parts import GROUPS
 from tests.conftest import Bench, run_cli
 
@@ -103,16 +105,17 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _write_run(strange: Path, resolved: compose.Resolved, parts: Mapping[str, Any]) -> None:
     """A finished run with other parts than those that were resolved."""
     config = {**identity.defining(resolved.config), **parts}
-    choices = resolved.choices | {group: OPTION for group, content in parts.items() if content == CLASS}
+    choices = labels({group: name for group, name in resolved.choices.items() if group not in parts}, config)
+    choices |= {group: OPTION for group, content in parts.items() if content == CLASS}
     name = "strange" if parts else "honest"
     folder = strange / "results" / "runs" / f"{name}-{identity.run_id(config)}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(options.written(dict(config)))
-    (folder / "metrics.csv").write_text("round,lr,test_loss,test_accuracy,validation_accuracy\n100,0.1,0.5,0.9,0.8\n")
-    last = {"round": 100, "lr": 0.1, "test_loss": 0.5, "test_accuracy": 0.9, "validation_accuracy": 0.8}
+    last = {"round": config["rounds"], "lr": 0.1, "test_loss": 0.5, "test_accuracy": 0.9, "validation_accuracy": 0.8}
+    (folder / "metrics.csv").write_text(f"{','.join(last)}\n{','.join(map(str, last.values()))}\n")
     summary = {
         "status": "finished", "run_id": identity.run_id(config), "name": folder.name, "choices": dict(choices),
-        "final": last, "best": last, "last_10": {"test_accuracy": 0.9}, "tuned": last, "seconds": 1.5,
+        "seconds": 1.5, **of_rows([last]),
         "code": {"package": "0" * 64, "parts": {}}, "files": folders.recorded(folder),
     }  # fmt: skip
     (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))

@@ -9,8 +9,8 @@ import pytest
 
 from robustfl_bench.base.console import printable
 from robustfl_bench.read.runs import archive, records
-from robustfl_bench.read.runs.spreadsheets import guarded, unguarded
 from robustfl_bench.runner.store import folders
+from robustfl_bench.runner.store.lines import guarded, unguarded
 from tests.conftest import run_cli
 from tests.test_results import make_run
 

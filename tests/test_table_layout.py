@@ -130,7 +130,7 @@ def test_a_part_of_ones_own_comes_last(tmp_path: Path, capsys: pytest.CaptureFix
     for name in ("boba", "zeno"):
         test_results.make_run(tmp_path, name)
     config = test_results.make_run(tmp_path, "abc") / "config.yaml"
-    config.write_text(config.read_text().replace("robustfl_bench.aggregators.abc.Rule", "abc.rules.Abc"))
+    config.write_text(config.read_text().replace("robustfl_bench.aggregators.abc.Part", "abc.rules.Abc"))
     test_results.reseal(config.parent)
     _, out, _ = run_cli(capsys, "table", "--results-dir", tmp_path)
     assert [line.split()[0] for line in re.split("-{9,}\n", out)[1].splitlines()[:3]] == ["zeno", "boba", "abc"]

@@ -84,6 +84,9 @@ def test_a_tracker_changes_neither_the_run_nor_its_id(bench: Bench, tmp_path: Pa
     assert summaries[0]["choices"] == summaries[1]["choices"] and "tracker" not in summaries[0]["choices"]
     stored = bench(*SMALL, "results_dir=without", *diary())
     assert stored.out.startswith("stored result") and len(TOLD) == 6
+    unfollowed = "note: a tracker gets no rows of a run that has ended; use_kept=false results_dir=ANOTHER makes it"
+    assert stored.err == f"{unfollowed} again\n"
+    assert bench("-m", "seed=0", *SMALL, "results_dir=without", *diary()).err.startswith(unfollowed)
     again = bench(f"rerun={only_run(tmp_path / 'with')}", "results_dir=again", *diary())
     assert again.code == 0, again.err
     assert contents(tmp_path / "again") == contents(tmp_path / "with") and len(TOLD) == 12

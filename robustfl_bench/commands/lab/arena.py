@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
+from robustfl_bench.commands.lab.arena_verify import verify
 from robustfl_bench.commands.making import Making, check_overrides, made_all, runs_of
 from robustfl_bench.commands.verb import Argument, again, obeyed, parser_of
 from robustfl_bench.lab.arena import additions, entries
@@ -38,8 +39,8 @@ Output = Annotated[str, Argument("the entries' folder (%(default)s)", "FOLDER")]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Console entry point; returns its exit code."""
-    about = "Enter a rule into the arena, or try an attack against its list."
-    asked = parser_of("robustfl-bench arena", about, [enter, attack]).parse_args(argv)
+    about = "Enter a rule into the arena, try an attack against its list, or verify an entry."
+    asked = parser_of("robustfl-bench arena", about, [enter, attack, verify]).parse_args(argv)
     return obeyed(asked.verb, asked)
 
 

@@ -39,7 +39,8 @@ def _config(given: Any) -> dict[str, Any]:
     """A whole config as plain containers. Raises ConfigError."""
     plain = _plain(given)
     if not isinstance(plain, Mapping):
-        raise ConfigError(f"a run takes words such as seed=1, or a config, got a {type(given).__name__}")
+        advice = f"; a {type(given).__name__} of words is given as run(*words)" if type(given) in (list, tuple) else ""
+        raise ConfigError(f"a run takes words such as seed=1, or a config, got {given!r:.60}{advice}")
     _check_single(plain.get("hydra"))
     return {str(key): value for key, value in plain.items() if key != "hydra"}
 

@@ -33,6 +33,8 @@ def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[
 
     import numpy as np
 
+    from robustfl_bench.parts.datasets import own_files
+
     names = {2: ("x", "y"), 4: ("x_train", "y_train", "x_test", "y_test")}.get(len(value))
     if names is None:
         raise DataError(f"dataset takes arrays (X, y) or (X, y, X_test, y_test), got {len(value)} of them")
@@ -41,6 +43,8 @@ def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise DataError(f"{name} must be numbers, and labels numbers or words, got an array of Python objects")
+        if place := own_files.first_not_finite(name, array):
+            raise DataError(f"dataset has a number that is not finite: {place}; {own_files.MEND}")
         total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         total.update(np.ascontiguousarray(array).tobytes())
     path = Path(results_dir or "results").expanduser() / FOLDER / f"{total.hexdigest()[:16]}.npz"

@@ -1,10 +1,12 @@
 """A run, and the table of stored runs, as functions."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.api import configs, data, objects
 from robustfl_bench.doors.api.result import Result
 from robustfl_bench.read.runs import records
@@ -70,7 +72,10 @@ def _folder(results_dir: str | Path | None) -> list[str]:
 def _made(config: Mapping[str, Any], call: Call, stacklevel: int) -> Result:
     notes: list[str] = []
     wanted = plan(config, call)
-    answer = answers.stored(wanted, notes.append) or complete(wanted, note=notes.append)
+    answer = answers.stored(wanted, notes.append)
+    if answer is not None:
+        answers.unfollowed(config, notes.append)
+    answer = answer or complete(wanted, note=notes.append)
     for line in notes:
         warnings.warn(line, stacklevel=stacklevel)
     return of_folder(Path(answer.place))
@@ -97,5 +102,7 @@ def results(folder: str | Path = "results", where: str | Sequence[str] = ()) -> 
     """
     from robustfl_bench.read.runs.where import where as meeting
 
+    if not isinstance(folder, str | os.PathLike):
+        raise ConfigError(f"results takes the path of a results folder, got {folder!r:.60}")
     table = records.load(Path(folder).expanduser())
     return meeting(table, [where] if isinstance(where, str) else where).reset_index(drop=True)

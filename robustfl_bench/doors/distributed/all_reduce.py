@@ -25,7 +25,8 @@ from robustfl_bench.train.alone import RuleAlone
 class RobustAllReduce:
     """Replaces a process's update by the rule's aggregate of the updates of all processes, round after round.
 
-    ``rule`` is any rule that needs neither samples of the server nor whole updates. It keeps its memory and the last
+    ``rule`` is any rule that needs neither the model, nor samples of the server, nor whole updates; another one raises
+    ConfigError when it is first called. It keeps its memory and the last
     aggregate from round to round, and draws from ``seed``. ``group`` is a group of ``torch.distributed`` (gloo on a
     CPU; nccl is untested). ``non_finite`` counts, per process, the rounds in which its update had numbers that are not
     finite: these updates count as 0. ``sent`` is the number of bytes that this process has sent.
@@ -78,8 +79,16 @@ class RobustAllReduce:
 
 
 def _needed(field: str) -> str:
-    """What a rule needs that reads this field of the server."""
-    return "the model" if field == "params" else "samples of a server, which no process has"
+    """What a rule needs that reads this field of the server, and what to do."""
+    needed = {
+        "params": "the model, which no process gives to this call: robustfl_bench.flower has it",
+        "losses_of": "losses that clients report when asked, which no process does",
+    }
+    return f"{needed.get(field, 'samples of a server, which no process has')}; or take a rule of updates alone, {ALONE}"
+
+
+ALONE = "as coomed, trmean, krum, mkrum, geomed, rfa or signguard are"
+"""Some rules that read updates and nothing else."""
 
 
 def robust_all_reduce(flat: Tensor, rule: Aggregator, group: dist.ProcessGroup | None = None, count: int = 1) -> Tensor:

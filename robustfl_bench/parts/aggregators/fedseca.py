@@ -29,8 +29,12 @@ class FedSeca(Aggregator):
     each client only the entries above the ``sparsity`` quantile of its own sizes, before clipping, remain. The
     aggregate of a coordinate is the mean of the remaining entries of the elected sign, or 0 if there are none.
 
-    Code: the equations were read in the reimplementation of FL-Byzantine-Library, whose ``sparsity`` is the default
-    here. It takes the lower one of two middle values as the median; where no sign is elected it averages all entries.
+    Code: the equations were read in the reimplementation of FL-Byzantine-Library. It takes the lower one of two middle
+    values as the median; where no sign is elected it averages all entries. The authors' own code
+    (JosephGeoBenjamin/FedSECA-ByzantineTolerance) has this ``sparsity``, 0.9, and the lower median, too. It differs in
+    three points: only the entries that remain vote; clipped norms count in the median sizes alone, to which the
+    entries of updates as they came are clamped; and its server takes a moving average of its steps (``moment_beta``
+    0.5). The vote matters most.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

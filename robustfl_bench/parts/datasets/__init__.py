@@ -113,7 +113,7 @@ def _check(data: "Data", dataset: "Dataset") -> None:
             raise DataError(f"{dataset.name}: the {part} labels go from {low} to {high}, {expected}")
         for name, values in (("samples", x), ("labels", y)):
             if not all(value.isfinite() for value in values.aminmax()):
-                raise DataError(f"{dataset.name}: some {part} {name} are not finite numbers; make its files again")
+                raise DataError(f"{dataset.name}: some {part} {name} are not finite numbers; {dataset.not_finite()}")
     if data.owners is not None and len(data.owners) != len(data.train_y):
         raise DataError(f"{dataset.name}: {len(data.owners)} owners for {len(data.train_y)} training samples")
 

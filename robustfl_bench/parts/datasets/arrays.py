@@ -11,7 +11,7 @@ from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Option, one_of
 from robustfl_bench.parts.datasets.base import Data, Dataset, Scaling
-from robustfl_bench.parts.datasets.own_files import Own, read
+from robustfl_bench.parts.datasets.own_files import Own, not_finite, read
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,9 @@ class Arrays(Dataset):
     def owner_names(self) -> Sequence[str]:
         """The names in the column or array ``client``."""
         return _called(self._files.names)
+
+    def not_finite(self) -> str:
+        return not_finite(Path(self.path).expanduser())
 
     @property
     def _files(self) -> Own:

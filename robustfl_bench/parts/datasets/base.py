@@ -7,9 +7,9 @@ from abc import abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.abilities import Ability, Part, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +115,8 @@ class Dataset(Part):
     ``source`` describes its files; if it is None, robustfl-data has to load the data to report their state.
     """
 
+    abilities: ClassVar[Table] = {"not_finite": Ability(counts="never")}
+
     content: str = "numbers"
     embedding_dim: int = 0
     if TYPE_CHECKING:
@@ -148,6 +150,11 @@ class Dataset(Part):
         name: str
         num_classes: int
         input_shape: tuple[int, ...]
+
+    def not_finite(self) -> str:
+        """Where its files hold a number that is not finite, and what to do about it, for the message that refuses
+        it."""
+        return "make its files again"
 
     @abstractmethod
     def load(self, folder: Path) -> Data:

@@ -23,6 +23,7 @@ LABELS = ("label", "class", "target", "y")
 """Columns of a table that hold labels, the first that exists."""
 PAIRS = (("x_train", "y_train", "x_test", "y_test"), ("train_x", "train_y", "test_x", "test_y"))
 CHANNELS = (1, 3, 4)
+MEND = "fill it, or leave the sample out"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,44 @@ def _read(path: Path, state: object, label: str | None, client: str | None) -> O
         raise DataError(f"{path} cannot be used as data: {reason}") from error
 
 
+def not_finite(path: Path) -> str:
+    """Where a file has its first number that is not finite in float32, and what to do about it."""
+    place = _in_arrays(path) if path.suffix.lower() == ".npz" else _in_table(path)
+    if place is None:
+        return f"those in {path} are, but overflow when they are standardized: divide them by a power of ten"
+    return f"{path}: {place}; {MEND}"
+
+
+def _in_arrays(path: Path) -> str | None:
+    with np.load(path, allow_pickle=False) as arrays:
+        return next(filter(None, (first_not_finite(name, arrays[name]) for name in arrays.files)), None)
+
+
+def _in_table(path: Path) -> str | None:
+    names: Sequence[str] = ()
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        for row in (reader := csv.reader(file)):
+            names = names or row
+            for number, (name, word) in enumerate(zip(names, row, strict=False), 1):
+                if _is_number(word) and first_not_finite("", float(word)):
+                    called = "" if _is_number(name) else f" ({name.strip()})"
+                    return f"line {reader.line_num}, column {number}{called} is {word.strip()}"
+    return None
+
+
+def first_not_finite(name: str, array: object) -> str | None:
+    """The first number of an array that is not finite in float32, ``x[17, 3] is nan``; None if there is none."""
+    values = np.asarray(array)
+    if values.dtype.kind != "f":
+        return None
+    with np.errstate(over="ignore"):
+        is_finite = np.isfinite(values.astype(np.float32, copy=False))
+    if is_finite.all():
+        return None
+    place = tuple(map(int, np.unravel_index(is_finite.argmin(), values.shape)))
+    return f"{name}{list(place)} is {values[place]}"
+
+
 Read = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
 """Samples, labels, which are for testing, and the names of their clients."""
 
@@ -90,7 +129,10 @@ def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: 
     if y.dtype.kind not in "fiubUS":
         raise ValueError(f"labels must be numbers or words, got {y.dtype}")
     if y.dtype.kind == "f" and not (y == np.round(y)).all():
-        raise ValueError("labels must be classes: whole numbers or words")
+        raise ValueError(
+            f"labels must be classes, whole numbers or words: that of sample {(y != np.round(y)).argmax()} (from 0) is "
+            f"{y[(y != np.round(y)).argmax()]}"
+        )
     if x.ndim == 3:
         x = x[:, None]
     elif x.ndim == 4 and x.shape[3] in CHANNELS and x.shape[1] not in CHANNELS:
@@ -187,8 +229,17 @@ def _numbers(name: str, words: Sequence[str]) -> np.ndarray:
         return np.array(words, dtype=np.float64)
     except ValueError:
         wrong = next(word for word in words if not _is_number(word))
-        raise ValueError(f"column {name} has {wrong[:20]!r}, which is no number: is it dataset.label, or "
-                         "dataset.client? pandas.get_dummies makes numbers of words") from None  # fmt: skip
+        raise ValueError(f"column {name} has {_no_number(wrong, words.index(wrong))}") from None
+
+
+def _no_number(word: str, sample: int) -> str:
+    """Words for a value of a table that is none of its samples' numbers."""
+    if not word.strip():
+        return f"no number for sample {sample} (from 0): {MEND}"
+    return (
+        f"{word[:20]!r}, which is no number: is it dataset.label, or dataset.client? pandas.get_dummies makes numbers "
+        f"of words (sample {sample}, from 0)"
+    )
 
 
 def _is_number(word: str) -> bool:

@@ -27,15 +27,14 @@ from robustfl_bench.read.runs.records import (
     settings,
     written,
 )
-from robustfl_bench.read.runs.spreadsheets import guarded, unguarded
 from robustfl_bench.runner.store.evidence import lock
 from robustfl_bench.runner.store.kept import FOLDER, files, is_of_arena
+from robustfl_bench.runner.store.lines import guarded, unguarded
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KEPT = (*MEASURED, "infeasible")  # what is a result
-_SHARES = ("final_accuracy", "best_accuracy", "last_accuracy")
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
 _TUNED = ("validation_accuracy", "last_validation_accuracy", "tuned_accuracy")
 """Facts of runs with validation; files without such runs, and those of older versions, lack some."""
@@ -128,7 +127,7 @@ def _columns(path: str, unsealed: bool = False) -> dict[str, list[Any]]:
 
 
 def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    """The columns of ``_columns`` in their types. Raises ValueError for a number that is none or out of range."""
+    """The columns of ``_columns`` in their types. Raises ValueError for a number that is none."""
     import pandas as pd
 
     numbers = [name for name in (*NUMBERS, *_TUNED) if name in columns]
@@ -140,9 +139,6 @@ def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     facts |= {name: columns[name] for name in ("folder", "last")}
     others = (name for name in columns if name not in facts)
     values = {unguarded(name): _column(columns[name], _parsed) for name in others}
-    for name in _SHARES:
-        if wrong := [place for place, share in enumerate(facts[name]) if share < 0 or share > 1]:
-            raise ValueError(f"{name} of {columns['run'][wrong[0]]} must be in 0..1, got {facts[name][wrong[0]]:g}")
     return arrange(pd.DataFrame(facts | values))
 
 

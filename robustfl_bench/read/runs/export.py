@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.read.runs import archive, records
-from robustfl_bench.read.runs.spreadsheets import guarded
+from robustfl_bench.runner.store.lines import guarded
 from robustfl_bench.runner.store.writing import stream_atomically
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from robustfl_bench.base.errors import DataError, writable
 from robustfl_bench.read.runs.records import NoRuns, one_line
 from robustfl_bench.runner.store import evidence, kept
 from robustfl_bench.runner.store.kept import SEAL, SUPERSEDES, sealer
+from robustfl_bench.runner.store.results import fault_of_lines
 from robustfl_bench.runner.store.writing import Damaged, write_atomically
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def _of_part(path: str, unsealed: bool) -> pd.DataFrame:
         raise DataError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
     if not is_sealed:
         _check_seals(path, lines, unsealed)
+        if fault := fault_of_lines({str(name): texts.tolist() for name, texts in lines.items()}):
+            raise DataError(f"{path}: {fault}")
     if lines["run_id"].duplicated().any():
         lines = lines.drop_duplicates(ignore_index=True)
     if len(twice := lines.loc[lines["run_id"].duplicated(), "run"]):

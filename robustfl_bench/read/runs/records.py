@@ -8,7 +8,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +35,7 @@ from robustfl_bench.runner.store.lines import leaf as leaf
 from robustfl_bench.runner.store.lines import text as text
 from robustfl_bench.runner.store.lines import versions as versions
 from robustfl_bench.runner.store.lines import written as written
+from robustfl_bench.runner.store.results import fault_of_folder
 from robustfl_bench.runner.store.writing import Damaged as Damaged
 from robustfl_bench.runner.store.writing import read_text
 
@@ -214,9 +215,9 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     row["error"] = ""
     blocks: dict[str, str] = {}
     try:
-        blocks, values = _read_config(folder)
+        blocks, config, values = _read_config(folder)
         row |= values
-        row |= _read_summary(folder)
+        row |= _read_summary(folder, config)
     except (OSError, ValueError, yaml.YAMLError) as error:
         row |= {"state": "damaged", "error": one_line(error)}
     with suppress(PermissionError):  # then it is damaged already
@@ -225,8 +226,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return row, blocks
 
 
-def _read_config(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    """Text by group, and flat settings.
+def _read_config(folder: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
+    """Text by group, the config, and its settings by dotted key.
 
     The runs of a sweep share most of their groups, so each different text is parsed once: 5,000 configs cost a few.
     """
@@ -239,28 +240,29 @@ def _read_config(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
     if not parsed:
         raise Damaged("config.yaml is empty")
     groups = {block.split(":", 1)[0]: block for block in blocks}
-    return groups, {name: value for pairs in parsed for name, value in pairs}
+    config = {name: value for tree, _ in parsed for name, value in tree.items()}
+    return groups, config, {name: value for _, pairs in parsed for name, value in pairs}
 
 
 @lru_cache(maxsize=10_000)
-def _parse(block: str) -> tuple[tuple[str, Any], ...]:
+def _parse(block: str) -> tuple[Mapping[str, Any], tuple[tuple[str, Any], ...]]:
     try:
         tree = options.parse_with(_YAML_LOADER, block)
     except yaml.YAMLError as error:
         raise Damaged(f"config.yaml is damaged: {one_line(error)}") from error
     if not isinstance(tree, dict):
         raise Damaged("config.yaml is damaged: it must hold `key: value` lines")
-    return tuple((key, leaf(value)) for key, value in flatten(tree))
+    return tree, tuple((key, leaf(value)) for key, value in flatten(tree))
 
 
-def _read_summary(folder: Path) -> dict[str, Any]:
-    """Facts of a run that ended, or how far one without a summary came."""
+def _read_summary(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of a run that ended, or how far one without a summary came. Raises Damaged."""
     if (summary := summary_in(folder)) is None:
         if fault := oddity(folder):
             raise Damaged(fault)
         return {"state": "unfinished", "rounds_done": _rounds_done(folder)}
-    if summary["status"] in MEASURED and (found := damage(folder, summary)):
-        raise Damaged(found)
+    if summary["status"] in MEASURED and (fault := damage(folder, summary)):
+        raise Damaged(fault)
     final, best, last, tuned = (_part(summary, name) for name in ("final", "best", "last_10", "tuned"))
     facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
     facts["error"] = one_line(summary.get("error") or "")
@@ -283,6 +285,8 @@ def _read_summary(folder: Path) -> dict[str, Any]:
     }
     if summary.get("run_id", id_of(folder)) != id_of(folder):
         raise Damaged(f"summary.json is that of run {summary['run_id']}: a copy of its folder?")
+    if id_of(folder) and (fault := fault_of_folder(folder, summary, config)):
+        raise Damaged(fault)
     options = _part(summary, "choices")
     return facts | {name: leaf(value) for name, value in options.items() if not name.startswith("hydra/")}
 

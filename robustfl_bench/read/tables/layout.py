@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from robustfl_bench.base.console import printable
-from robustfl_bench.read.runs.spreadsheets import guarded
 from robustfl_bench.read.runs.statistics import paired
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import agreement, sheets
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.read.tables.table import AS_PRINTED, FEW, SPREAD_ONLY, WORST, Cell, Column, Table
+from robustfl_bench.runner.store.lines import guarded
 
 FORMATS = tuple(sheets.FORMATS)
 _INCOMPLETE = f"* not complete: fewer seeds than elsewhere, or for {WORST} an attack without a full result"

@@ -9,8 +9,8 @@ from functools import partial
 
 from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.console import printable
-from robustfl_bench.read.runs.spreadsheets import guarded
 from robustfl_bench.runner.config.names import in_words, readable
+from robustfl_bench.runner.store.lines import guarded
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
           ">": r"\textgreater{}", **{character: f"\\{character}" for character in "&%$#_{}"}}  # fmt: skip

@@ -62,7 +62,8 @@ def resolve(
             raise ConfigError("; ".join(composed.unobeyed))
         if base is not None and not any(one.key == assumed.NAME for one in given) and not _refers(base):
             _check_unresolved(composed.config)
-        return Resolved(tuple(overrides), _resolved({**composed.config, **parts}), composed.choices)
+        renamed = {one.root: outside.label_of(str(one.value)) for one in given if one.key == f"{one.root}._target_"}
+        return Resolved(tuple(overrides), _resolved({**composed.config, **parts}), {**composed.choices, **renamed})
 
     return _finished(given, search, hydra, finish, base=base)
 
@@ -315,4 +316,8 @@ def _typed(name: str, value: Any) -> Any:
             return kind(value)
     except ValueError:
         pass
-    raise ConfigError(f"{name} must be of type {kind.__name__}, got {value!r}")
+    advice = ""
+    if name == "num_byzantine" and type(value) is float and 0 < value < 1:
+        count = f"num_clients=100 num_byzantine={round(100 * value)} byzantine_placement=replace"
+        advice = f": it is a number of clients; {value:.0%} of 100 clients are {count}"
+    raise ConfigError(f"{name} must be of type {kind.__name__}, got {value!r}{advice}")

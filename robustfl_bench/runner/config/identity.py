@@ -20,7 +20,7 @@ WEIGHTED = "robustfl_bench.aggregators.Weighted"
 """The rule that ``weighting`` makes of it."""
 CLAIMING = "robustfl_bench.attacks.Claiming"
 """The attack that ``claim_samples`` makes of the chosen one."""
-_CHAIN = "robustfl_bench.pre_aggregations.Chain"
+CHAIN = "robustfl_bench.pre_aggregations.Chain"
 DIGITS = 12  # of an id
 
 
@@ -35,7 +35,12 @@ def of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def digest(identity: Mapping[str, Any]) -> str:
     """DIGITS hex digits that stand for everything that defines the experiment."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:DIGITS]
+    return digest_of(json.dumps(identity, sort_keys=True))
+
+
+def digest_of(text: str) -> str:
+    """The same of an identity as sorted JSON."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
 def defining(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,6 +57,11 @@ def defining(config: Mapping[str, Any]) -> dict[str, Any]:
 def run_id(config: Mapping[str, Any]) -> str:
     """The id of the run with this config."""
     return digest(of(config))
+
+
+def stored_id(config: Mapping[str, Any]) -> str:
+    """The same of the config that a run folder keeps, of which each setting counts, also one of another version."""
+    return digest(canonical({key: value for key, value in config.items() if key not in UNHASHED}))
 
 
 class Identified:
@@ -84,7 +94,7 @@ def chained(config: Mapping[str, Any]) -> dict[str, Any]:
     parts = list(named_steps(config).values())
     if not parts:
         return dict(config)
-    return {**config, "pre_aggregation": parts[0] if len(parts) == 1 else {"_target_": _CHAIN, "steps": parts}}
+    return {**config, "pre_aggregation": parts[0] if len(parts) == 1 else {"_target_": CHAIN, "steps": parts}}
 
 
 def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -214,6 +214,12 @@ def _remark(request: Request, result: Mapping[str, Any], say: Say, place: object
         say(remark(request.outside, unseeded))
 
 
+def unfollowed(config: Mapping[str, Any], say: Say) -> None:
+    """Call ``say`` where the config of a run that has ended names trackers, which get nothing of it."""
+    if config.get("tracker"):
+        say("a tracker gets no rows of a run that has ended; use_kept=false results_dir=ANOTHER makes it again")
+
+
 def status(request: Request) -> str | None:
     """How a run ended, in its folder or as kept; None if it has not, or if its summary is damaged."""
     try:

@@ -26,10 +26,11 @@ from robustfl_bench.runner.experiment.machine import (
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.rows import Clock, Trackers, check_trackers, written
 from robustfl_bench.runner.experiment.samples import Steps, Waiting, alone
-from robustfl_bench.runner.experiment.summary import digest, results
+from robustfl_bench.runner.experiment.summary import digest
 from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.folders import RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
+from robustfl_bench.runner.store.results import of_rows
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
 from robustfl_bench.train.precision import set_precision
 from robustfl_bench.train.settings import DEFINING
@@ -65,6 +66,8 @@ def execute(
     if cfg.get("tracker"):
         request.check()  # the rest was checked when the result was made
     answer, earlier = (answers.existing if kept else answers.stored)(request, note), request.folder.ended_at
+    if answer is not None:
+        answers.unfollowed(cfg, note)
     while answer is None:
         try:
             answer = complete(request, train, note)
@@ -187,7 +190,7 @@ def _attempt(
                 outcome |= yield from _train_beside_others(request, federation, folder, trackers, silent)
             else:
                 outcome |= train(request, federation, folder, trackers)
-        return outcome | {"status": folders.FINISHED} | results(_all_rows(request, folder)), None
+        return outcome | {"status": folders.FINISHED} | of_rows(_all_rows(request, folder)), None
     except (Interrupted, CannotWrite):
         raise
     except ConfigError:  # found when a part was first used

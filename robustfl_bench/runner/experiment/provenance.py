@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.runner.experiment import machine, outside_code, samples
 from robustfl_bench.runner.experiment.plan import Request
-from robustfl_bench.runner.experiment.summary import results
 from robustfl_bench.runner.store import bridges, folders, lines
 from robustfl_bench.runner.store.lines import data_line
+from robustfl_bench.runner.store.results import fault_of_folder, fault_of_lines
 from robustfl_bench.runner.store.writing import Damaged
 from robustfl_bench.train.code_digest import closure_of
 from robustfl_bench.train.parts import GROUPS
@@ -59,11 +59,8 @@ def damage(request: Request, summary: Mapping[str, Any]) -> str | None:
     if folder.identity() != request.identity:
         return "config.yaml is that of another run with the same id; remove the folder"
     if summary["status"] == folders.FINISHED:
-        rows = folder.rows()
-        check_rows(rows, request.settings)
-        if any(summary.get(name) != value for name, value in folders.plain(results(rows)).items()):
-            return "summary.json does not say what metrics.csv says"
-    return None
+        check_rows(folder.rows(), request.settings)
+    return fault_of_folder(folder.path, summary, request.config)
 
 
 def other(request: Request, summary: Mapping[str, Any]) -> str | None:
@@ -75,6 +72,8 @@ def other_than_line(request: Request, line: Mapping[str, str]) -> str | None:
     """The same of a kept result, a line of a CSV file; also its config, if it is not that which is asked for."""
     if lines.whole_of_line(line) != lines.whole(request.identity):
         return "another config of the same id"
+    if fault := fault_of_lines({name: [value] for name, value in line.items()}):
+        return f"numbers that no run has: {fault}"
     recorded = lines.code_of_line(line.get("code"))
     if other := _other_code(request, recorded, digits=lines.SHORT):
         return other

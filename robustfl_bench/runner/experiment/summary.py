@@ -1,16 +1,14 @@
-"""The result of a run: the numbers kept from its records, and the line that is printed."""
+"""The result of a run in words, and the number that sweeps tune by."""
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Mapping
 from typing import Any
 
 from robustfl_bench.base.console import counted
 from robustfl_bench.parts.datasets.files import Source
 from robustfl_bench.runner.store import folders
-
-CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that are also in the summary
+from robustfl_bench.runner.store.results import score_name, validation_name
 
 
 def digest(params: Any) -> str:
@@ -18,14 +16,9 @@ def digest(params: Any) -> str:
     return hashlib.sha256(params.cpu().contiguous().numpy().tobytes()).hexdigest()
 
 
-def _score(record: Mapping[str, Any]) -> str:
-    """The score of a run: accuracy; without classes, the distance from the true parameters, else the loss."""
-    return next(key for key in ("test_accuracy", "distance", "test_loss") if key in record)
-
-
 def shown(record: Mapping[str, Any]) -> str:
     """The score of a round in words."""
-    key = _score(record)
+    key = score_name(record)
     value = _number(record[key])
     return f"accuracy {value:.2%}" if key == "test_accuracy" else f"{key.removeprefix('test_')} {value:.4f}"
 
@@ -33,38 +26,6 @@ def shown(record: Mapping[str, Any]) -> str:
 def _number(value: float | None) -> float:
     """A number of a summary, in which null stands for a number that is not finite."""
     return math.nan if value is None else float(value)
-
-
-def _validated(record: Mapping[str, Any]) -> str | None:
-    """The validation score by which a round is chosen; None if nothing was held out for validation."""
-    return next((key for key in ("validation_accuracy", "validation_loss") if key in record), None)
-
-
-def _best(rows: Sequence[Mapping[str, float]], key: str) -> Mapping[str, float]:
-    """The first row with the highest accuracy, or the least of anything else; nan is never the best."""
-    sign = 1 if key.endswith("_accuracy") else -1
-    return max(rows, key=lambda row: -math.inf if math.isnan(row[key]) else sign * row[key])
-
-
-def results(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Scores of the last evaluated round, of the best one, of the last few (mean), and of the one that validation
-    chooses."""
-    last, score = rows[-1], _score(rows[-1])
-    best, validated = _best(rows, score), _validated(last)
-    clustered = [key for key in last if key in CLUSTERED or key.startswith("accuracy_cluster_")]
-    final: dict[str, Any] = {key: last[key] for key in dict.fromkeys([score, "test_loss", *clustered])}
-    if recall := [last[key] for key in last if key.startswith("recall_")]:
-        final |= {"recall": recall}
-    chosen: dict[str, Any] = {}
-    if validated is not None:
-        tuned = _best(rows, validated)
-        chosen = {"tuned": {"round": int(tuned["round"]), score: tuned[score], validated: tuned[validated]}}
-    averaged = [key for key in (score, validated) if key is not None]
-    return {
-        "final": {"round": int(last["round"])} | final,
-        "best": {"round": int(best["round"]), score: best[score]},
-        f"last_{folders.LAST}": {key: fmean(row[key] for row in rows[-folders.LAST :]) for key in averaged},
-    } | chosen
 
 
 def words(summary: Mapping[str, Any]) -> str:
@@ -88,8 +49,8 @@ def tuned_by(summary: Mapping[str, Any]) -> float:
         return _least(summary["judged_by"] == "loss")
     final, tuned = summary["final"], summary.get("tuned")
     if tuned:
-        return _number(tuned[_validated(tuned)])
-    return _number(final[_score(final)])
+        return _number(tuned[validation_name(tuned)])
+    return _number(final[score_name(final)])
 
 
 def _final_of_line(line: Mapping[str, str]) -> dict[str, float]:

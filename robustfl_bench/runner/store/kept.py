@@ -60,9 +60,7 @@ def find(run_id: str) -> Mapping[str, str] | None:
     names, values = csv.reader([header, line])
     if not is_sealed and (names[-1] != SEAL or sealer(names[:-1])(values[:-1]) != values[-1]):
         return None  # edited, or damaged: it is not what was written
-    values_of = dict(zip(names, values, strict=True))
-    values_of.pop(SUPERSEDES, None)  # no setting of the run
-    return {**values_of, "file": path.relative_to(FOLDER).as_posix()}
+    return {**dict(zip(names, values, strict=True)), "file": path.relative_to(FOLDER).as_posix()}
 
 
 def content(path: Path) -> tuple[bytes, bool]:

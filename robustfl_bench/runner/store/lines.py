@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from robustfl_bench.base import public
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.runner.config import identity
 from robustfl_bench.runner.config.identity import UNHASHED
-from robustfl_bench.runner.store.kept import SEAL
+from robustfl_bench.runner.store.kept import SEAL, SUPERSEDES
 from robustfl_bench.train.parts import GROUPS
 
 FACTS = (
@@ -25,6 +27,12 @@ were rounded to, None if they were not. ``last``: its last metrics, if not in it
 SHORT = 12  # digits of a digest in a table of runs
 UNSEEDED = "unseeded"  # the entry of a run's code with what its parts use and its seed does not fix
 DIGEST = ", digest "  # between what the data are and their digest, in the words of ``data_line``
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r].")
+"""Words that a spreadsheet would take for a formula, such as the name of a stranger's rule."""
+_NUMBER = re.compile(r"[+-](inf|nan|[\d.](?!.*[a-z]\()[\w .,*()\[\]-]*)", re.IGNORECASE)
+"""A number with a sign and perhaps words, without operators and functions: ``-1e-05``, ``+1.2 [0.1, 2.3]*``."""
+
 
 Config = Mapping[str, str]
 """The settings that define a run, as text by dotted key, without seed and ``eval_every``."""
@@ -41,6 +49,16 @@ def text(value: object) -> str:
 def written(value: object) -> str:
     """A fact or a setting in a CSV: ``text``, or nothing if it is absent."""
     return "" if value is None or (word := text(value)) == "absent" else word
+
+
+def guarded(word: str) -> str:
+    """The word with an apostrophe before it if a spreadsheet would take it for a formula."""
+    return f"'{word}" if _FORMULA.match(word) and not _NUMBER.fullmatch(word) else word
+
+
+def unguarded(word: str) -> str:
+    """The word that ``guarded`` was given."""
+    return word[1:] if word.startswith("'") and guarded(word[1:]) == word else word
 
 
 def canonical(value: str) -> str:
@@ -100,14 +118,46 @@ def whole(identity: Mapping[str, Any]) -> Config:
 
 def whole_of_line(line: Mapping[str, str]) -> Config:
     """The same of a kept run, a line of a CSV file by column."""
-    values = {name: canonical(value) for name, value in line.items() if value and _is_setting(name)}
+    values = {name: canonical(value) for name, value in line.items() if value and is_setting(name)}
     targets = {name: values.get(target_of(name)) for name in values}
     return dict(present(values, [unless_default(name, values[name], targets[name]) for name in values]))
 
 
-def _is_setting(name: str) -> bool:
+def tree(settings: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Settings as text by dotted key as the nested config that they spell; those that are absent are left out."""
+    whole: dict[str, Any] = {}
+    for name, word in settings:
+        if word:
+            *places, last = name.split(".")
+            below = whole
+            for place in places:
+                below = below.setdefault(place, {})
+            below[last] = _value(unguarded(word))
+    return whole
+
+
+def _value(word: str) -> Any:
+    """The value of a config that ``text`` and ``leaf`` wrote as this word."""
+    if word in _WORDS:
+        return _WORDS[word]
+    for kind in (int, float):
+        with suppress(ValueError):
+            if text(number := kind(word)) == word:
+                return number
+    if not (word.startswith("[") and word.endswith("]")):
+        return word
+    try:
+        return json.loads(word)
+    except ValueError:
+        return [_value(item) for item in word[1:-1].split(",")]
+
+
+_WORDS: Mapping[str, Any] = {"null": None, "true": True, "false": False}
+
+
+def is_setting(name: str) -> bool:
     """Whether a column of a kept run is part of its identity."""
-    outside = (*FACTS, *GROUPS, *UNHASHED, "file", SEAL)
+    outside = (*FACTS, *GROUPS, *UNHASHED, "file", SEAL, SUPERSEDES)
     return name not in outside and not name.startswith("last.")
 
 
