@@ -76,6 +76,15 @@ def test_all_that_cannot_be_told_from_the_best_are_named() -> None:
     assert statistics.indistinguishable({}, 1) == set()
 
 
+def test_a_method_of_fewer_seeds_is_never_among_the_best() -> None:
+    """Of two seeds an interval reaches 13 errors, so that 71 would be tied with 82."""
+    best, close = by_seed(82.4, 83.1, 81.7, 82.0), by_seed(82.1, 83.2, 81.5, 82.3)
+    for hardly_run in (by_seed(71.2, 75.0), by_seed(89.0, 89.4)):
+        assert statistics.indistinguishable({"best": best, "few": hardly_run, "close": close}, 1) == {"best", "close"}
+    two = {"best": by_seed(82, 83), "other": by_seed(71, 75)}
+    assert statistics.indistinguishable(two, 1) == {"best"}, "two seeds tell nothing, so the best mean alone is named"
+
+
 def test_mean_ranks_and_the_critical_difference_are_those_of_demsar() -> None:
     """His example: 4 methods on 14 data sets have a critical difference of 1.25 (2.569 for alpha = 0.05)."""
     draws = np.random.default_rng(0).normal(size=(4, 14))
