@@ -44,11 +44,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic of ``n`` seeds and its standard error, which is nan for a single seed."""
+    """A statistic of ``n`` seeds and its standard error, which is nan for a single seed. ``bias`` is by how much so few
+    seeds move the statistic, which tests take off."""
 
     value: float
     error: float
     n: int
+    bias: float = 0.0
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Student's interval with n - 1 degrees of freedom; None for a single seed."""
@@ -100,13 +102,9 @@ def two_samples(first: tuple[float, float, int], second: tuple[float, float, int
 
     None unless both have at least two values.
     """
-    (mean, sd, n), (other, other_sd, m) = first, second
-    if min(n, m) < 2:
+    if min(first[2], second[2]) < 2:
         return None
-    own, others = sd**2 / n, other_sd**2 / m
-    error = math.sqrt(own + others)
-    freedom = error**4 / (own**2 / (n - 1) + others**2 / (m - 1)) if error else n + m - 2
-    return _around(mean - other, error, freedom, min(n, m), LEVEL)
+    return difference(*(Estimate(mean, sd / math.sqrt(n), n) for mean, sd, n in (first, second)))
 
 
 def indistinguishable(numbers: Mapping[str, Mapping[str, float]], better: int) -> set[str]:
@@ -133,7 +131,8 @@ def bootstrapped(numbers: np.ndarray, chosen: Statistic, floor: float = -math.in
     error and its bias.
 
     The error is Student's, times the ``_reach`` of the bootstrap beyond that of normal numbers, at most _MOST, so that
-    intervals and tests survive skewed seeds. The bias is that of RESAMPLES draws of the seeds with replacement.
+    intervals and tests survive skewed seeds; of fewer than _SKEWED seeds, times _UNSEEN. The bias is that of RESAMPLES
+    draws of the seeds with replacement.
     """
     import numpy as np
 
@@ -148,8 +147,8 @@ def bootstrapped(numbers: np.ndarray, chosen: Statistic, floor: float = -math.in
     if error > _ROUNDING:
         drawn = chosen(_shares(n) @ numbers.T) @ numbers
         bias = value - float(np.fmax(2 * by_seed.mean() - (_shares(n) * drawn).sum(axis=1).mean(), floor))
-        if value != floor and n >= _SKEWED:
-            error *= min(max(_reach(by_seed, drawn) / _usual_reach(n), 1.0), _MOST)
+        if value != floor:
+            error *= min(max(_reach(by_seed, drawn) / _usual_reach(n), 1.0), _MOST) if n >= _SKEWED else _UNSEEN
     return Estimate(value, error, n, bias)
 
 
@@ -162,6 +161,7 @@ def least(means: np.ndarray) -> np.ndarray:
 
 _SKEWED = 5  # seeds from which on a bootstrap shows their skewness
 _MOST = 3.0  # beyond which draws of the same few seeds decide
+_UNSEEN = 1.5  # what keeps the level of tests at three seeds, simulated on those of the arena
 _ROUNDING = 1e-9  # points
 _NORMAL = 101  # samples of normal numbers
 
@@ -239,7 +239,8 @@ def rejected(chances: Mapping[Tested, float], level: float = LEVEL) -> set[Teste
 
 
 def chance_if_equal(first: Estimate, second: Estimate) -> float:
-    """The chance of so large a difference, in either direction, between equal methods (Welch)."""
+    """The chance of so large a difference, in either direction, between equal methods (Welch); 1 where their biases
+    reverse the order."""
     larger, smaller = (first, second) if first.value >= second.value else (second, first)
     return min(1.0, 2 * _chance(larger, smaller))
 
@@ -247,22 +248,38 @@ def chance_if_equal(first: Estimate, second: Estimate) -> float:
 def chance_if_apart(first: Estimate, second: Estimate, margin: float) -> float:
     """The chance of so small a difference between methods that are ``margin`` or more apart: the larger of two
     one-sided tests (Schuirmann 1987). What rejects it shows that the methods are equal within the margin."""
-    larger, smaller = (first, second) if first.value >= second.value else (second, first)
+    larger, smaller = sorted((first, second), key=lambda of: of.bias - of.value)
     return _chance(replace(smaller, value=smaller.value + margin), larger)
+
+
+def difference(first: Estimate, second: Estimate) -> Interval | None:
+    """Welch's interval of ``first - second``; None unless both have at least two seeds."""
+    n = min(first.n, second.n)
+    if n < 2:
+        return None
+    error = math.hypot(first.error, second.error)
+    return _around(first.value - second.value, error, _freedom(first, second), n, LEVEL)
 
 
 def _chance(larger: Estimate, smaller: Estimate) -> float:
     """The chance of so large a difference between equal methods, at least a half if ``larger`` is not; 1 where a
-    standard error is unknown."""
+    standard error is unknown. Biases are taken off."""
     from scipy.special import stdtr
 
     if larger.value == smaller.value or min(larger.n, smaller.n) < 2:
         return 1.0
-    own, others = larger.error**2, smaller.error**2
-    if own + others == 0:
-        return float(larger.value < smaller.value)
-    freedom = (own + others) ** 2 / (own**2 / (larger.n - 1) + others**2 / (smaller.n - 1))
-    return float(stdtr(freedom, (smaller.value - larger.value) / math.sqrt(own + others)))
+    above, error = larger.value - larger.bias - smaller.value + smaller.bias, math.hypot(larger.error, smaller.error)
+    if error == 0:
+        return float(above < 0)
+    return float(stdtr(_freedom(larger, smaller), -above / error))
+
+
+def _freedom(first: Estimate, second: Estimate) -> float:
+    """The degrees of freedom of a difference (Welch and Satterthwaite)."""
+    of, other = first.error**2, second.error**2
+    if of + other == 0:
+        return first.n + second.n - 2
+    return (of + other) ** 2 / (of**2 / (first.n - 1) + other**2 / (second.n - 1))
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
