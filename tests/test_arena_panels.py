@@ -43,13 +43,13 @@ def test_the_worst_case_is_the_least_over_attacks_of_the_means_over_seeds() -> N
     assert bounds is not None and (bounds.low, bounds.high) == (0, pytest.approx(found.scaled(100)))
 
 
-def test_the_error_of_a_score_is_that_of_resampled_seeds() -> None:
+def test_the_error_of_a_score_is_that_of_its_worst_attack() -> None:
     levels = (0.5, 0.6, 0.4, 0.7)
     runs = [run("r", "ipm", level, seed=str(seed)) for seed, level in enumerate(levels)]
     runs += [run("r", "lie", 0.9, seed=str(seed)) for seed in range(len(levels))]
     standing = panel(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)]).standings["r"]
     expected = 100 * np.std(levels, ddof=1) / math.sqrt(len(levels)) / 0.8
-    assert standing.score.error == pytest.approx(expected, rel=0.05), "no resample of these has lie as the worst"
+    assert standing.score.error == pytest.approx(1.5 * expected), "four seeds do not show how skewed they are"
 
 
 def test_rules_with_all_attacks_come_first_and_only_they_are_among_the_best() -> None:
@@ -149,7 +149,7 @@ def test_rules_stand_in_divisions_beside_the_servers_own_samples(whole: Arena) -
     assert names == [HONEST, "server", "rules without server data", "geomed", "krum", "average", "trmean",
                      "rules that read server data", "fltrust"]  # fmt: skip
     assert {row[0].text for row in first.rows if any(cell.best for cell in row)} == {"geomed", "fltrust"}
-    assert first.rows[3][2].text == "75.0 (69 to 81)" and first.rows[8][2].text == "68.8 (69 to 69)"
+    assert first.rows[3][2].text == "75.0 (66 to 84)" and first.rows[8][2].text == "68.8 (69 to 69)"
     assert any("not under all attacks" in line and "trmean" in line for line in first.above)
     assert [row[1].text for row in first.rows] == ["", "", "", "1", "2", "3", "", "", "1"], "their groups"
     assert [row[0].text for row in overview.rows] == names, "trmean is not under all attacks"
@@ -201,6 +201,11 @@ def test_tracks_stand_beside_each_other_in_the_panels_that_they_share(monkeypatc
 
     base = arena("silos", {"krum": 0.3, "coomed": 0.5, "trmean": 0.7, "average": 0.2})
     mixed = arena("silos_nnm", {"krum": 0.7, "coomed": 0.5, "trmean": 0.3})
+    (few,) = conclusions.compared(base, [mixed])
+    assert few.above[1].endswith("lower trmean") and not any(cell.best for row in few.rows for cell in row), (
+        "of 3 rules"
+    )
+    monkeypatch.setattr(conclusions, "ENOUGH", 3)
     (only,) = conclusions.compared(base, [mixed])
     assert only.above == [
         "Arena silos and silos_nnm: mild_dirichlet, 20% attackers",

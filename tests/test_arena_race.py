@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robustfl_bench.lab.arena import additions, conclusions, picture, race, recommend
+from robustfl_bench.lab.arena import additions, conclusions, error_rates, picture, race, recommend
 from robustfl_bench.lab.arena.pairs import pairs
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, LOOKS, NONE, SERVER, Track
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.read.runs.looks import level_at_each
 from robustfl_bench.read.runs.records import NoRuns
-from robustfl_bench.read.runs.statistics import Estimate, bootstrapped
+from robustfl_bench.read.runs.statistics import Estimate
 from tests.arenas import arena_of, run, shipped_runs
 
 LEVEL = level_at_each(LOOKS)
@@ -30,7 +30,7 @@ def panel_of(scores: Mapping[str, Estimate]) -> ArenaPanel:
 def measured(accuracies: np.ndarray, seeds: int) -> ArenaPanel:
     """A panel of rules with these accuracies (rules, attacks, seeds), of which the first seeds are known."""
     scale = panel_of({})
-    return panel_of({str(rule): bootstrapped(of[:, :seeds], scale.of_means) for rule, of in enumerate(accuracies)})
+    return panel_of({str(rule): scale.score(of[:, :seeds]) for rule, of in enumerate(accuracies)})
 
 
 def drawn(levels: Sequence[float], rng: np.random.Generator) -> np.ndarray:
@@ -132,7 +132,8 @@ def test_the_server_alone_has_its_own_draws_in_every_panel(raced: Arena) -> None
     assert SERVER not in pairs(panel).rules and panel.is_whole(SERVER)
 
 
-def test_the_panels_at_a_glance_and_in_sentences(raced: Arena) -> None:
+def test_the_panels_at_a_glance_and_in_sentences(raced: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conclusions, "ENOUGH", 3)
     table = conclusions.at_a_glance(raced, raced)
     (row,) = table.rows
     shown = dict(zip(table.heading, (cell.text for cell in row), strict=True))
@@ -178,7 +179,10 @@ def planning_in(raced: Arena, spread: float) -> ArenaPanel:
     return raced.panels[5, "iid"]
 
 
-def test_attackers_who_plan_count_by_their_mean_as_every_attack_does(raced: Arena) -> None:
+def test_attackers_who_plan_count_by_their_mean_as_every_attack_does(
+    raced: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recommend, "ENOUGH", 3)
     panel = planning_in(raced, spread=0.2)  # so large that no test finds a difference
     (shown,) = VIEWS["planned"].sheets(raced)
     assert "below the list's worst case in 1 of 2 cases (rule and panel), and surely in none" in shown.above[1]
@@ -196,11 +200,25 @@ def test_attackers_who_plan_count_by_their_mean_as_every_attack_does(raced: Aren
     found = recommend.recommend(raced, "iid", "5", False)
     assert [of.rule for of in found.group] == ["krum", "caf"] and [*found.planned] == ["caf", "krum"]
     (of_group,) = (line for line in found.limits() if line.startswith("Attackers who plan"))
-    assert of_group.endswith("(attack=planned, 3 seeds or more) leave krum 75 (72 to 78) and caf 25 (0 to 86).")
+    assert of_group.endswith("(attack=planned, 3 seeds or more) leave krum 75 (70 to 80) and caf 25 (0 to 112).")
 
 
-def test_a_rule_that_only_attackers_who_plan_bring_down_is_named(raced: Arena) -> None:
+def test_a_rule_that_only_attackers_who_plan_bring_down_is_named(raced: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommend, "ENOUGH", 3)
     planning_in(raced, spread=0.01)
     found = recommend.recommend(raced, "iid", "5", False)
     assert [of.rule for of in found.group] == ["krum"]
-    assert "Without them caf would be ahead with 52; they leave 25 (22 to 28)." in found.limits()
+    assert "Without them caf would be ahead with 52; they leave 25 (20 to 30)." in found.limits()
+
+
+def test_each_panel_says_how_often_its_tests_err(raced: Arena) -> None:
+    panel = raced.panels[5, "iid"]
+    words = error_rates.words(raced, panel)
+    assert words.startswith("simulated, all rules made equal, 5 seeds each: a pair is told apart at 5% in ")
+    elsewhere = error_rates.words(raced, replace(panel, partition="natural"))
+    assert " to " in elsewhere and elsewhere != words, "those of all panels"
+    assert error_rates.words(raced, replace(panel, standings={})) == "", "no seeds are no test"
+    lines = error_rates.simulated()
+    used, former = ([float(line["any_pair"]) for line in lines if (line["test"], line["seeds"]) == (name, "5")]
+                    for name in (error_rates.USED, "bootstrap"))  # fmt: skip
+    assert np.mean(used) < 0.05 < np.mean(former) and len(error_rates.sheet(raced).rows) >= len(used)

@@ -10,7 +10,7 @@ import pytest
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results
 from robustfl_bench.commands.results import shared
-from robustfl_bench.lab.arena import conditions, findings, picture
+from robustfl_bench.lab.arena import conclusions, conditions, findings, picture
 from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.recommend import as_json, recommend, sheet
@@ -145,7 +145,7 @@ def test_a_recommendation_is_the_group_of_the_best_and_their_limits(arena: Arena
         found.answer
         == "geomed has the highest score of 5 rules, each the lowest known so far; 1 cannot be told from it: caf"
     )
-    assert [of.rule for of in recommend(arena, "iid", "5", True).group] == ["fltrust"]
+    assert [of.rule for of in recommend(arena, "iid", "5", True).group] == ["fltrust", "geomed", "caf"]
     limits = found.limits()
     assert limits[0].startswith("The seeds show of no rule of the group that it keeps more than ")
     assert any(
@@ -166,7 +166,16 @@ def test_a_recommendation_says_that_no_rule_holds(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigError, match="arena/digits_honest"):
         recommend(arena_of(monkeypatch, [one for one in runs if one.rule != HONEST]), "iid", "0.4", True)
     found = recommend(arena_of(monkeypatch, [one for one in runs if one.seed == "0"]), "iid", "0.4", True)
-    assert any(line.startswith("One seed gives no intervals") for line in found.limits())
+    assert not found.group and found.answer.startswith("too little was run to name a best rule: 5 rules with 3 seeds")
+    assert found.answer.endswith("and 0 have them") and json.loads(as_json(found))["group"] == []
+    assert len(sheet(found).rows) == len(found.rules), "their scores so far"
+
+
+def test_no_best_is_named_of_four_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [one for one in made(Track("digits")) if one.rule in ("krum", "geomed", "trmean", "caf", HONEST)]
+    found = recommend(arena_of(monkeypatch, runs), "iid", "0.4", True)
+    assert not found.group and found.answer.endswith("under all attacks are needed, and 4 have them")
+    assert conclusions.correlation(found.panel, found.panel) is None, "nor is their order compared"
 
 
 @pytest.mark.parametrize(
@@ -230,17 +239,20 @@ def test_a_table_at_the_head_of_a_page_without_its_conditions_is_refused(
         conditions.Conditions("digits", "", "25", "5", "7", "last", "")
 
 
-def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(arena: Arena) -> None:
+def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("robustfl_bench.lab.arena.recommend.ENOUGH", 1)
     panel = arena.panels[5, "iid"]
     assert [mark(panel, rule) for rule in ("fltrust", "geomed", "trmean", "krum")] == ["", "", "", BELOW]
     weak = replace(panel, standings={rule: of for rule, of in panel.standings.items() if rule in ("krum", "server")})
     arena.panels = {(5, "iid"): weak}
-    assert findings.cases(arena).rows[0][1].text == "train on your own 20 samples: 25 (krum 12)"
-    assert "krum 12 (6 to 19), below the server alone" in findings.best_rules(arena).rows[0][2].text
+    assert findings.cases(arena).rows[0][1].text == "train on your own 20 samples: 25 (krum 13)"
+    assert "krum 13 (3 to 22), below the server alone" in findings.best_rules(arena).rows[0][2].text
     found = recommend(arena, "iid", "5", False)
     assert (
         found.answer
-        == "train on the server's own 20 samples alone, which scores 25; krum, the best of 1 rules, scores 12"
+        == "train on the server's own 20 samples alone, which scores 25; krum, the best of 1 rules, scores 13"
     )
     assert [cell.text for cell in sheet(found).rows[0]].count(BELOW) == 1
     assert json.loads(as_json(found))["group"][0]["does_not_beat_server"] == BELOW
@@ -267,6 +279,11 @@ def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkey
     rows = [line for line in pages["arena/board.md"].splitlines() if line.startswith("<tr")]
     assert len(rows) == len(panel.standings), "all rules, and the server alone"
     assert all(row.count('class="score"') in (5, 10) for row in rows), "some rules cannot be run with 10 attackers"
+    (bulyan,) = (row for row in rows if 'href="rules/bulyan.html"' in row)
+    assert bulyan.count('class="cannot">cannot run<') == 5 and "<td></td>" not in bulyan, "what cannot run is no gap"
+    assert ["class=reference" in row for row in rows] == ["rules/server.html" in row for row in rows], (
+        "no rule, no rank"
+    )
     (krum,) = (row for row in rows if 'href="rules/krum.html"' in row)
     score = panel.standings["krum"].score.value
     assert f'data-value="{score:.2f}"' in krum and 'href="runs/digits-fang-5/krum.csv"' in krum

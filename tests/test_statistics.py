@@ -7,7 +7,14 @@ import pytest
 from scipy import stats
 
 from robustfl_bench.read.runs import statistics
-from robustfl_bench.read.runs.statistics import Estimate, bootstrapped, chance_if_not_above, leaders
+from robustfl_bench.read.runs.statistics import (
+    Estimate,
+    bootstrapped,
+    chance_if_equal,
+    chance_if_not_above,
+    leaders,
+    least,
+)
 
 SEEDS = ("0", "1", "2", "3")
 
@@ -76,6 +83,15 @@ def test_all_that_cannot_be_told_from_the_best_are_named() -> None:
     assert statistics.indistinguishable({}, 1) == set()
 
 
+def test_a_method_of_fewer_seeds_is_never_among_the_best() -> None:
+    """Of two seeds an interval reaches 13 errors, so that 71 would be tied with 82."""
+    best, close = by_seed(82.4, 83.1, 81.7, 82.0), by_seed(82.1, 83.2, 81.5, 82.3)
+    for hardly_run in (by_seed(71.2, 75.0), by_seed(89.0, 89.4)):
+        assert statistics.indistinguishable({"best": best, "few": hardly_run, "close": close}, 1) == {"best", "close"}
+    two = {"best": by_seed(82, 83), "other": by_seed(71, 75)}
+    assert statistics.indistinguishable(two, 1) == {"best"}, "two seeds tell nothing, so the best mean alone is named"
+
+
 def test_mean_ranks_and_the_critical_difference_are_those_of_demsar() -> None:
     """His example: 4 methods on 14 data sets have a critical difference of 1.25 (2.569 for alpha = 0.05)."""
     draws = np.random.default_rng(0).normal(size=(4, 14))
@@ -93,15 +109,39 @@ def test_equal_numbers_share_a_rank_and_lower_may_be_better() -> None:
     assert found.mean == {"a": 1.25, "b": 1.75, "c": 3.0}
 
 
-def test_the_error_of_a_bootstrapped_mean_is_the_standard_error() -> None:
-    numbers = np.random.default_rng(0).normal(size=(1, 12))
-    found = bootstrapped(numbers, lambda means: means[:, 0])
+def test_the_error_of_a_statistic_of_even_seeds_is_the_standard_error() -> None:
+    numbers = np.arange(12.0)[None]
+    found = bootstrapped(numbers, least)
     assert found.value == pytest.approx(numbers.mean()) and found.n == 12
     assert found.error == pytest.approx(numbers.std(ddof=1) / math.sqrt(12), rel=0.05)
-    single = bootstrapped(numbers[:, :1], lambda means: means[:, 0])
+    assert found.bias == pytest.approx(0, abs=0.1), "a mean has none"
+    single = bootstrapped(numbers[:, :1], least)
     assert math.isnan(single.error) and single.interval() is None
+    assert bootstrapped(np.full((2, 5), 9.8), least) == Estimate(pytest.approx(9.8), pytest.approx(0, abs=1e-9), 5)
     bounds = Estimate(5, 1, 3).interval()
     assert bounds is not None and bounds.high - 5 == pytest.approx(4.303, abs=1e-3), "Student's factor for three seeds"
+
+
+@pytest.mark.parametrize(("seeds", "student"), [(5, 0.86), (20, 0.91)])
+def test_intervals_hold_a_mean_of_skewed_seeds_more_often_than_students(seeds: int, student: float) -> None:
+    """``student`` is about how often Student's does; 95% are meant."""
+    draws = 95 - np.random.default_rng(4).lognormal(0, 1, size=(300, 1, seeds))
+    truth = 95 - math.exp(0.5)
+    around = [found for of in draws if (found := bootstrapped(of, least).interval()) is not None]
+    usual = [found for of in draws if (found := statistics.interval(of[0].tolist())) is not None]
+    held, held_usually = (np.mean([of.low <= truth <= of.high for of in each]) for each in (around, usual))
+    assert held_usually < student + 0.02 and held > held_usually + 0.025
+
+
+def test_the_bias_of_a_least_is_taken_off_before_a_comparison() -> None:
+    """The least of seven equal means is below each of them, and the more so the fewer the seeds."""
+    draws = np.random.default_rng(5).normal(50, 4, size=(200, 7, 5))
+    found = [bootstrapped(of, least) for of in draws]
+    raw, corrected = (np.mean([of.value - sign * of.bias for of in found]) for sign in (0, 1))
+    assert raw < 48 and abs(corrected - 50) < 0.75 * abs(raw - 50)
+    assert bootstrapped(np.array([[2.0, -9.0, 1.0]]), least, floor=0.0).value == 0
+    moved = Estimate(50, 1, 20), Estimate(48, 1, 5, bias=-2.0)
+    assert chance_if_equal(*moved) == pytest.approx(1) and chance_if_equal(moved[0], Estimate(48, 1, 5)) < 0.2
 
 
 def test_leaders_are_those_that_the_seeds_cannot_tell_from_the_best() -> None:

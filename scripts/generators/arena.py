@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import claims, conclusions, findings, page, pairs, picture, rounding
+from robustfl_bench.lab.arena import claims, conclusions, error_rates, findings, page, pairs, picture, rounding
 from robustfl_bench.lab.arena.conditions import LOWEST, check_headline, not_tried
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import tracks
@@ -58,8 +58,8 @@ Made by `make arena`. [The arena](README.md) has the protocol.
 TRACKS = """# Other tracks of the arena
 
 Made by `make arena`. Scores are as in [version 2](silos.md), but of lists of attacks alone, without attackers who
-plan. Each track has the runs of a few rules so far, and says below its tables what is missing and which command makes
-it.
+plan. A track has the runs of some of its rules so far, and says below its tables what is missing and which command
+makes it.
 
 """
 
@@ -152,7 +152,7 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         "## The best rules",
         _headline(findings.best_rules(arena)),
         "## What can be told apart",
-        sheets.markdown([pairs.sheet([arena, *others])]),
+        sheets.markdown([pairs.sheet([arena, *others]), error_rates.sheet(arena)]),
         f"## The race\n\n`robustfl-results arena {name} --view race`",
         sheets.markdown(VIEWS["race"].sheets(arena)),
         *([f"## Attackers who plan\n\n`robustfl-results arena {name} --view planned`",

@@ -38,10 +38,12 @@ hide: [navigation, toc]
 
 Each number is the score of a rule in one case, the lowest known so far: its worst case over all attacks that were run
 against it, where 0 is guessing and 100 what the honest clients alone reach. **Bold** numbers cannot be told from the
-best of their division, with or without server data. The list begins with the rules whose lowest number shown is
-highest. An empty case has no runs yet, and may be lower. A number opens the runs behind it, a name the page of the
-rule; the headings sort. [The arena](../results/arena/README.md) explains the protocol and what these numbers cannot
-say. The attacks are listed [below](#attacks).
+best of their division, with or without server data, and have the most seeds of these. The list begins with the rules
+whose lowest number shown is highest. Rules that lack a case come after those that have all, with a question mark: an
+empty case has no runs yet, and may be lower. Last are those that cannot run in a case, where attackers are too many
+for them. The first line is no rule: a model of the server's own samples, which no attack reaches. A number opens the
+runs behind it, a name the page of the rule; the headings sort. [The arena](../results/arena/README.md) explains the
+protocol and what these numbers cannot say. The attacks are listed [below](#attacks).
 """
 
 
@@ -88,7 +90,8 @@ def _board() -> str:
     columns = [(track, arena, panel) for track, arena in arenas().items() for panel in arena.panels.values()]
     in_order = [rule for arena in arenas().values() for rule in by_score(list(arena.panels.values()))]
     order = list(dict.fromkeys([SERVER, *in_order]))
-    best = {(track, panel.number, panel.partition): {rule for _, _, top in divided(arena, panel) for rule in top}
+    best = {(track, panel.number, panel.partition):
+            {rule for _, _, top in divided(arena, panel) for rule in panel.most_run(top)}
             for track, arena, panel in columns}  # fmt: skip
     heads = [
         _head("rule", "text"),
@@ -106,7 +109,8 @@ def _board() -> str:
                  for track, arena, panel in columns]  # fmt: skip
         weight = sum(known.operations(rule).values())
         rows.append(
-            f'<tr data-needs="{html.escape("; ".join(needs))}" data-server="{int(SERVER_DATA in needs)}">'
+            f'<tr{" class=reference" * (rule == SERVER)} data-needs="{html.escape("; ".join(needs))}" '
+            f'data-server="{int(SERVER_DATA in needs)}">'
             f'<th scope="row" data-key="{rule}"><a href="rules/{rule}.html">{readable(rule)}</a></th>'
             f"<td>{', '.join(needs) or 'nothing'}</td>"
             f'<td data-value="{weight:g}">{cost}</td><td class="lowest"></td>{"".join(cells)}</tr>'
@@ -148,6 +152,8 @@ def _select(name: str, label: str, choices: dict[str, str]) -> str:
 
 def _score(track: str, arena: Arena, panel: ArenaPanel, rule: str, best: bool) -> str:
     """The cell of a score; empty where the rule was not run."""
+    if rule in panel.infeasible:
+        return '<td class="cannot">cannot run</td>'
     of_rule = panel.standings.get(rule)
     if of_rule is None or not panel.is_whole(rule):
         return "<td></td>"

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
 from robustfl_bench.lab.arena.words import bounds, cells, listed, number
-from robustfl_bench.read.runs.statistics import Estimate, bootstrapped, chance_if_equal, rejected
+from robustfl_bench.read.runs.statistics import Estimate, bootstrapped, chance_if_equal, least, rejected
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 
 Column = Mapping[str, Mapping[str, float]]
@@ -57,12 +59,19 @@ def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], column: Column) -> li
             continue
         listed_ones = np.array([[of[seed] for seed in seeds] for of in by_attack.values()])
         numbers = np.vstack([[column[rule][seed] for seed in seeds], listed_ones])
-        harm = bootstrapped(numbers, lambda means: means[:, 1:].min(axis=1) - means[:, 0])
+        harm = bootstrapped(numbers, _less)
         means = dict(zip(by_attack, listed_ones.mean(axis=1).tolist(), strict=True))
         worst = min(means, key=lambda attack: means[attack])
-        score = bootstrapped(numbers[:1], panel.of_means)
+        score = panel.score(numbers[:1])
         found.append(Addition(panel, rule, worst, means[worst], float(numbers[0].mean()), harm, score))
     return found
+
+
+def _less(means: np.ndarray) -> np.ndarray:
+    """The coefficients of the least of the means but for the first, less the first."""
+    import numpy as np
+
+    return np.hstack([np.full((len(means), 1), -1.0), least(means[:, 1:])])
 
 
 def sure(found: Sequence[Addition]) -> list[Addition]:
@@ -119,7 +128,7 @@ def sheet(arena: Arena, name: str, found: Sequence[Addition]) -> Sheet:
         bold="surely worse than the whole list",
         footnotes=[
             "accuracies in percent, means over seeds. worse by: the list's worst case less the accuracy under this "
-            "attack, in points, with its 95% interval from a bootstrap over seeds",
+            "attack, in points, with its 95% interval over seeds",
             f"score, score with it: under the list and under {name}, in percent of what honest clients alone reach, "
             "over the seeds of both",
             "surely: tests at 5% over seeds, shared among three looks where the track has them, and corrected for the "

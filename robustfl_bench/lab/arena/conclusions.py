@@ -12,8 +12,8 @@ from robustfl_bench.lab.arena.conditions import LOWEST, conditioned
 from robustfl_bench.lab.arena.findings import NEAR, clean_accuracy, heterogeneity, idle, near
 from robustfl_bench.lab.arena.page import SCORE_MEANING
 from robustfl_bench.lab.arena.pairs import TOP, beside_server, contenders, pairs
-from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
-from robustfl_bench.lab.arena.race import ENOUGH
+from robustfl_bench.lab.arena.panels import ENOUGH, HALF, SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.lab.arena.race import SETTLED
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.views import books
 from robustfl_bench.lab.arena.views.attacks import answer
@@ -21,8 +21,6 @@ from robustfl_bench.lab.arena.words import bounds, cells, listed, number, senten
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import chance_if_equal, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Printed, Sheet
-
-_SHARED = 3  # rules from which on an order is compared with another
 
 
 def conclusions(arena: Arena, earlier: Arena) -> list[str]:
@@ -150,7 +148,7 @@ def told_apart(arena: Arena, earlier: Arena) -> str:
 def _reached(arena: Arena) -> str:
     """In how many panels enough pairs are told apart or equal."""
     shares = [known.share_settled for panel in arena.panels.values() if (known := pairs(panel)).all]
-    return f"in {sum(share >= ENOUGH for share in shares)} of {len(shares)} panels at least {100 * ENOUGH:.0f}%"
+    return f"in {sum(share >= SETTLED for share in shares)} of {len(shares)} panels at least {100 * SETTLED:.0f}%"
 
 
 def _shares(arena: Arena) -> str:
@@ -192,8 +190,8 @@ def _beside(panel: ArenaPanel, earlier: Arena) -> float | None:
 
 def correlation(first: ArenaPanel, second: ArenaPanel) -> float | None:
     """The rank correlation of the worst cases of the rules that both panels have; None for too few."""
-    shared = [rule for rule in contenders(first) if rule in contenders(second)]
-    if len(shared) < _SHARED:
+    shared = [rule for rule in first.run_enough(contenders(first)) if rule in second.run_enough(contenders(second))]
+    if len(shared) < ENOUGH:
         return None
     return rank_correlation(*([of.standings[rule].worst for rule in shared] for of in (first, second)))
 
@@ -215,7 +213,7 @@ def _sheet(base: Arena, panel: ArenaPanel, held: Mapping[str, ArenaPanel]) -> Sh
     known = [set(contenders(of)) for of in held.values()]
     rules = [rule for rule in contenders(panel) if any(rule in others for others in known)]
     rows = [*rules, *[SERVER] * any(of.server is not None for of in shown.values())]
-    best = {track: of.best(rule for rule in rules if rule in of.standings) for track, of in shown.items()}
+    best = {track: _best(of, rules) for track, of in shown.items()}
     return Sheet(
         above=[
             f"Arena {listed(shown)}: {base.titled(panel)}",
@@ -224,13 +222,19 @@ def _sheet(base: Arena, panel: ArenaPanel, held: Mapping[str, ArenaPanel]) -> Sh
         heading=["rule", *shown],
         rows=[[Printed(rule), *(Printed(_score(of, rule), best=rule in best[track]) for track, of in shown.items())]
               for rule in rows],
-        bold="cannot be told from the best rule of its column",
+        bold=f"cannot be told from the best of the {ENOUGH} or more rules of its column, with the most seeds",
         footnotes=[
             *SCORE_MEANING[:1],
-            "beyond the seeds: by Welch's test with the bootstrap's errors at 5%, corrected for the number of rules "
+            "beyond the seeds: by Welch's test at 5%, corrected for the number of rules "
             "(Benjamini and Hochberg). order: the rank correlation of the worst cases",
         ],
     )  # fmt: skip
+
+
+def _best(panel: ArenaPanel, rules: Sequence[str]) -> set[str]:
+    """The rules that cannot be told from the best; none if too few were run."""
+    known = panel.run_enough(rules)
+    return panel.most_run(panel.best(known)) if len(known) >= ENOUGH else set()
 
 
 def _score(panel: ArenaPanel, rule: str) -> str:

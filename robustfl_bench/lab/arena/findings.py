@@ -106,7 +106,7 @@ def best_rules(arena: Arena) -> Sheet:
             labels=4,
             footnotes=[
                 *page.SCORE_MEANING,
-                "after the first rule: those that cannot be told from it, by score",
+                "after the first rule: those with the most seeds that cannot be told from it, by score",
                 MARK_MEANING,
             ],
         ),
@@ -119,8 +119,10 @@ def cases(arena: Arena) -> Sheet:
     division one rule, and how many others cannot be told from it; or that the server's own samples alone do better."""
     rows: dict[str, list[str]] = {partition: [] for _, partition in arena.panels}
     for (_, partition), panel in arena.panels.items():
-        rows[partition] += [_first(arena, panel, [rule for rule in rules if rule in top])
-                            for _, rules, top in page.divided(arena, panel)]  # fmt: skip
+        for _, rules, top in page.divided(arena, panel):
+            most = panel.most_run(top) or top
+            most |= {*[rule for rule in rules if rule in top][:1]}
+            rows[partition].append(_first(arena, panel, [rule for rule in rules if rule in most]))
     heading = [f"{arena.share(number)}, {words} {SERVER_DATA}" for number in arena.settled for words in ("no", "with")]
     return conditioned(
         Sheet(
@@ -129,9 +131,9 @@ def cases(arena: Arena) -> Sheet:
             rows=[cells([partition, *groups]) for partition, groups in rows.items()],
             labels=1 + len(heading),
             footnotes=[
-                "after a comma: rules that the seeds cannot tell from the first, and the least of their scores. Where "
-                "no rule reaches what the server's own samples reach alone, that stands there, and the best rule in "
-                "brackets"
+                "after a comma: rules with the most seeds that these cannot tell from the first, and the least of "
+                "their scores. Where no rule reaches what the server's own samples reach alone, that stands there, and "
+                "the best rule in brackets"
             ],
         ),
         arena,
@@ -164,7 +166,10 @@ def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str
     words = ", ".join(filter(None, (words, mark(panel, order[0].rule))))
     if order[0].score.value < HALF:
         return f"{words}; no rule reaches {HALF:g}"
-    return f"{words}; {listed((of.rule for of in order[1:]), 8)}" if order[1:] else words
+    most = panel.most_run(of.rule for of in order)
+    others = [of.rule for of in order[1:] if of.rule in most]
+    fewer = len(order) - 1 - len(others)
+    return "; ".join([words, *[listed(others, 8)] * bool(others), *[f"{fewer} with fewer seeds"] * bool(fewer)])
 
 
 def clean_accuracy(arena: Arena) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import conditions, pairs, planning
+from robustfl_bench.lab.arena import conditions, error_rates, pairs, planning
 from robustfl_bench.lab.arena.conditions import LOWEST
 from robustfl_bench.lab.arena.order import NEAR, WORST, likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
@@ -28,17 +28,21 @@ _FEW = 10  # seeds below which intervals are called wide
 DIVISIONS = {"rules without server data": False, f"rules that read {SERVER_DATA}": True}
 """Names of the divisions, and whether the server's samples are read in them."""
 _PANEL = ("rule", "group", "score", "worst case", "by", "no attack", "max recall drop", "seeds")
-_BOLD = f"cannot be told from the best rule of its division, and may reach {HALF:g}"
+_BOLD = (
+    f"cannot be told from the best rule of its division, and may reach {HALF:g}; of such rules, those with the most "
+    "seeds alone"
+)
 SCORE_MEANING = (
     f"score: {LOWEST}. It is (worst case - chance) / (honest clients' mean - chance) in percent, at least 0, with its "
-    "95% interval: a bootstrap over seeds, widened by Student's factor for their number. worst case: the least over "
-    "all attacks that were run against the rule of the means over seeds, test accuracy [%]. A model that diverged "
-    "counts as 0",
+    "95% interval: Student's over seeds, widened where a bootstrap finds them skewed. worst case: the least over all "
+    "attacks that were run against the rule of the means over seeds, test accuracy [%]. A model that diverged counts "
+    "as 0",
     f"{HONEST}: the plain mean of the honest clients alone, what no attacker could stop. {SERVER}: the server's own "
     "samples alone, to which no attack comes",
-    "cannot be told from the best: Welch tests with the bootstrap's errors, which leave out a rule as good as the best "
-    "with a chance of at most 5%, whichever rule came first (Bonferroni in steps), for all looks at 5, 10 and 20 seeds "
-    f"together where a track has them; rules whose whole interval is below {HALF:g} are left out too",
+    "cannot be told from the best: Welch tests with the errors of the intervals, the bias of a least of few seeds "
+    "taken off, which are to leave out a rule as good as the best with a chance of at most 5%, whichever rule came "
+    "first (Bonferroni in steps), for all looks at 5, 10 and 20 seeds together where a track has them; rules whose "
+    f"whole interval is below {HALF:g} are left out too",
 )
 """What scores are, and when rules cannot be told apart."""
 
@@ -91,7 +95,7 @@ def _overview(arena: Arena, of: int) -> Sheet:
     """The scores of the rules in all partitions."""
     row = arena.row(of)
     heading = ("rule", *(panel.partition for panel in row), "needs", "cost", "runs")
-    tops = {panel.partition: {rule for _, _, top in divided(arena, panel) for rule in top}
+    tops = {panel.partition: {rule for _, _, top in divided(arena, panel) for rule in panel.most_run(top)}
             for panel in row if panel.compares}  # fmt: skip
     best = {rule: {partition for partition, top in tops.items() if rule in top}
             for panel in row for rule in panel.standings}  # fmt: skip
@@ -165,8 +169,7 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         standing = panel.standings[rule]
         return [
             *cells([rule, group]),
-            Printed(number(standing.score.value) + bounds(panel.interval(standing)),
-                    best=panel.compares and rule in top),
+            Printed(number(standing.score.value) + bounds(panel.interval(standing)), best=rule in top),
             *cells([
                 number(standing.worst), standing.attack if rule != SERVER else "", number(standing.clean),
                 number(standing.recall_drop), str(standing.score.n), *[number(standing.backdoor)] * has_backdoor,
@@ -180,16 +183,23 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
     for name, rules, top in divided(arena, panel):
         groups = panel.groups(rules) if panel.compares else ()
         place = {rule: str(count) for count, group in enumerate(groups, 1) for rule in group}
-        rows += [block(name, len(heading)), *(line(rule, top, place.get(rule, "")) for rule in rules)] if rules else []
+        bold = panel.most_run(top)
+        rows += [block(name, len(heading)), *(line(rule, bold, place.get(rule, "")) for rule in rules)] if rules else []
     partial = [rule for rule in panel.standings if not panel.is_whole(rule)]
     above = [
         f"{arena.track.title(panel.number)}, {panel.partition}",
         f"chance is {panel.chance:.1f}%; {_seeds(arena, panel)}",
+        *filter(None, [error_rates.words(arena, panel)]),
         *_equal(panel),
         *([f"not under all attacks, and below the others: {', '.join(partial)}"] if partial else []),
     ]
-    bold = _BOLD * panel.compares
-    return Sheet(above, heading, rows, bold=bold, footnotes=[*_PANEL_MEANING, *[planning.MEANING] * bool(arena.plans)])
+    return Sheet(
+        above,
+        heading,
+        rows,
+        bold=_BOLD * panel.compares,
+        footnotes=[*_PANEL_MEANING, *[planning.MEANING] * bool(arena.plans)],
+    )
 
 
 def _seeds(arena: Arena, panel: ArenaPanel) -> str:

@@ -15,7 +15,16 @@ from robustfl_bench.lab.arena.additions import Addition
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
 from robustfl_bench.read.runs.looks import level_at_each
-from robustfl_bench.read.runs.statistics import LEVEL, UNKNOWN, Estimate, Interval, bootstrapped, leaders
+from robustfl_bench.read.runs.statistics import (
+    COMPARED,
+    LEVEL,
+    UNKNOWN,
+    Estimate,
+    Interval,
+    bootstrapped,
+    leaders,
+    least,
+)
 from robustfl_bench.runner.config import options
 
 if TYPE_CHECKING:
@@ -24,6 +33,9 @@ if TYPE_CHECKING:
 
 HALF = 50.0
 """The score below which a rule counts as failed: half of what the honest clients reach."""
+
+ENOUGH = 5
+"""The fewest rules of which one is called the best, or whose order is compared with another."""
 
 SERVER_DATA = "server data"
 """What a rule needs that reads the server's samples."""
@@ -86,16 +98,12 @@ class ArenaPanel:
 
     def scaled(self, accuracy: float) -> float:
         """An accuracy as a score: 0 is guessing or less, 100 what the honest clients alone reach."""
-        import numpy as np
+        share = 100 * (accuracy - self.chance) / (self.honest - self.chance)
+        return max(share, 0.0) if share == share else 0.0
 
-        return float(self.of_means(np.array([[accuracy]]))[0])
-
-    def of_means(self, means: np.ndarray) -> np.ndarray:
-        """The scores (draws,) of accuracies (draws, attacks): that of the least over attacks."""
-        import numpy as np
-
-        share = 100 * (means.min(axis=1) - self.chance) / (self.honest - self.chance)
-        return np.asarray(np.fmax(share, 0.0))
+    def score(self, accuracies: np.ndarray) -> Estimate:
+        """The score of accuracies (attacks, seeds): that of the least over attacks of the means over seeds."""
+        return bootstrapped(100 * (accuracies - self.chance) / (self.honest - self.chance), least, floor=0.0)
 
     def is_whole(self, rule: str) -> bool:
         """Whether a rule was run under all attacks; the server alone meets none."""
@@ -113,8 +121,18 @@ class ArenaPanel:
 
     @property
     def compares(self) -> bool:
-        """Whether there are seeds enough to tell rules apart: two."""
-        return self.seeds > 1
+        """Whether there are seeds enough to tell rules apart."""
+        return self.seeds >= COMPARED
+
+    def run_enough(self, rules: Iterable[str]) -> list[str]:
+        """Those of the rules that have seeds enough to be compared, under all attacks."""
+        return [rule for rule, score in self.scores(rules).items() if score.n >= COMPARED]
+
+    def most_run(self, rules: Iterable[str]) -> set[str]:
+        """Those of the rules with the most seeds under the list of attacks, if they can be compared: of the others, few
+        seeds may be the reason that nobody can tell them from the best."""
+        seeds = {rule: max(self.standings[rule].score.n, len(self.standings[rule].by_seed)) for rule in rules}
+        return {rule for rule, n in seeds.items() if n == max(seeds.values()) >= COMPARED}
 
     def interval(self, of: Scored) -> Interval | None:
         """The 95% interval of a score, as far as scores go."""
@@ -297,7 +315,7 @@ def _standing(
         worst=means[worst],
         attack=worst,
         accuracies=means,
-        score=bootstrapped(numbers, scale.of_means),
+        score=scale.score(numbers),
         clean=shown.clean,
         by_seed=dict(zip(seeds, numbers.min(axis=0).tolist(), strict=True)),
         recall_drop=_mean(drops),
@@ -314,9 +332,8 @@ def _server_alone(draws: Sequence[ArenaRun], scale: ArenaPanel) -> Standing:
     by_seed = {run.seed: 100 * run.accuracy for run in draws}
     numbers = np.array([list(by_seed.values())])
     mean = float(numbers.mean())
-    score = bootstrapped(numbers, scale.of_means)
     return Standing(
-        SERVER, mean, NONE, {NONE: mean}, score, clean=mean, by_seed=by_seed,
+        SERVER, mean, NONE, {NONE: mean}, scale.score(numbers), clean=mean, by_seed=by_seed,
         diverged=sum(run.state == "diverged" for run in draws), cells=len(draws),
     )  # fmt: skip
 

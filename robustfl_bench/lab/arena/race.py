@@ -1,9 +1,9 @@
 """The race: which rules of a panel get more seeds, by a rule that is fixed before the runs.
 
 All rules have the seeds of the first look. At each look the best TOP rules of a panel are compared with each other
-(``pairs``), at a level that keeps 5% over all looks together. A panel is settled, and stops, when ENOUGH of these pairs
-are told apart or equal, or at the last look. Otherwise the rules near the best TOP, and of which a pair is open, get
-the seeds of their next look.
+(``pairs``), at a level that keeps 5% over all looks together. A panel is settled, and stops, when SETTLED of these
+pairs are told apart or equal, or at the last look. Otherwise the rules near the best TOP, and of which a pair is open,
+get the seeds of their next look.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.planning import NAME
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_equal
 
-ENOUGH = 0.6
+SETTLED = 0.6
 """The share of the pairs of the best rules that settles a panel."""
 
 
@@ -49,7 +49,7 @@ def look(panel: ArenaPanel, looks: Sequence[int]) -> SeedLook:
             if (following := _next(panel.standings[rule].score.n, looks))}  # fmt: skip
     if not found.all:
         return SeedLook(panel, found, {}, "fewer than two rules have all attacks")
-    if found.share_settled >= ENOUGH:
+    if found.share_settled >= SETTLED:
         return SeedLook(
             panel, found, {}, f"settled: {100 * found.share_settled:.0f}% of the pairs are told apart or equal"
         )

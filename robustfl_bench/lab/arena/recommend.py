@@ -17,13 +17,14 @@ from robustfl_bench.lab.arena.conditions import LOWEST, conditioned, conditions,
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.page import SCORE_MEANING
 from robustfl_bench.lab.arena.pairs import BELOW, MARK_MEANING, mark
-from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
+from robustfl_bench.lab.arena.panels import ENOUGH, HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
 from robustfl_bench.lab.arena.planning import NAME as PLANNED
 from robustfl_bench.lab.arena.planning import by_rule
 from robustfl_bench.lab.arena.track import SERVER, Track
 from robustfl_bench.lab.arena.views.numbers import wrong_assumptions
 from robustfl_bench.lab.arena.words import bounds, cells, listed, number
 from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.read.runs.statistics import COMPARED
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables.sheets import Sheet
 
@@ -36,7 +37,7 @@ _FEW = 10  # seeds below which intervals are called wide
 @dataclass(frozen=True)
 class Recommendation:
     """The rules of a panel that may be used (``rules``), with or without server data, and the ``group`` of those that
-    cannot be told from the best of them."""
+    cannot be told from the best of them; empty where too little was run to call one the best."""
 
     arena: Arena
     panel: ArenaPanel
@@ -59,6 +60,12 @@ class Recommendation:
     def answer(self) -> str:
         """The group in a sentence."""
         names = [standing.rule for standing in self.group]
+        if not self.group:
+            known = len(self.panel.run_enough(self.rules))
+            return (
+                f"too little was run to name a best rule: {ENOUGH} rules with {COMPARED} seeds under all attacks are "
+                f"needed, and {known} {'has' if known == 1 else 'have'} them"
+            )
         best = f"{names[0]}, the best of {len(self.rules)} rules, scores {self.group[0].score.value:.0f}"
         if (server := self.panel.server) and mark(self.panel, names[0]) == BELOW:
             return (
@@ -85,16 +92,14 @@ class Recommendation:
             f"{LOWEST}, and a stronger attack may exist{self._beyond()}. Not tried: {listed(not_tried(arena))}."
         )
         lines += self._plans()
-        if panel.seeds == 1:
-            lines.append("One seed gives no intervals, so no rule of the panel was left out of the group.")
-        elif panel.seeds < _FEW:
+        if panel.seeds < _FEW and self.group:
             lines.append(f"{panel.seeds} seeds make wide intervals: more would leave fewer rules in the group.")
         lines.append(f"All this is for the protocol {arena.track.experiment} and {arena.track.rules}.")
         return lines
 
     def _beyond(self) -> str:
         """That even an attack which tries many is often not the worst."""
-        if WORST not in self.arena.track.swept["attack"]:
+        if not self.group or WORST not in self.arena.track.swept["attack"]:
             return ""
         return (
             f": even {WORST}, which tries many attacks in every round, is not the worst for "
@@ -104,7 +109,7 @@ class Recommendation:
     def _plans(self) -> list[str]:
         """What attackers who plan leave of the rules of the group, and of those that the list alone would place before
         it."""
-        if not self.planned:
+        if not self.planned or not self.group:
             return []
         group = [standing.rule for standing in self.group]
         met = [self.planned[rule] for rule in group if rule in self.planned]
@@ -126,7 +131,7 @@ class Recommendation:
     def _server(self) -> str:
         """Which rules of the group are better than the server's samples alone."""
         server = self.panel.server
-        if server is None or not server.accuracies:
+        if server is None or not server.accuracies or not self.group:
             return ""
         better = [of.rule for of in self.group if not mark(self.panel, of.rule)]
         beaten = "" if self.server_data else ", which needs no clients"
@@ -187,10 +192,11 @@ def recommend(arena: Arena, partition: str, attackers: str, server_data: bool) -
     if math.isnan(panel.honest):
         raise ConfigError(f"no run of {arena.track.experiment}_honest, which scores need; "
                           f"robustfl-bench -m +experiment={arena.track.experiment}_honest makes them")  # fmt: skip
-    group = [panel.standings[rule] for rule in panel.best(rules)]
-    if not group:
+    if not rules:
         raise ConfigError(f"no rule was run under all attacks of {arena.titled(panel)}")
-    return Recommendation(arena, panel, server_data, rules, group)
+    known = panel.run_enough(rules)
+    best = panel.best(known) if len(known) >= ENOUGH else []
+    return Recommendation(arena, panel, server_data, rules, [panel.standings[rule] for rule in best])
 
 
 def _partition(known: Sequence[str], asked: str) -> str:
@@ -225,7 +231,7 @@ def sheet(found: Recommendation) -> Sheet:
         of.rule, number(of.score.value) + bounds(panel.interval(of)), number(of.worst), of.attack,
         listed(panel.fails(of), 4), mark(panel, of.rule) or "above it" * (panel.server is not None),
         ", ".join(found.arena.needs.of(of.rule)) or "nothing", found.arena.needs.cost(of.rule),
-    ]) for of in found.group]  # fmt: skip
+    ]) for of in found.group or map(panel.standings.__getitem__, found.rules)]  # fmt: skip
     answer = Sheet(
         above=[found.title, f"{found.answer}."],
         heading=["rule", "score", "worst case", "under", "fails against", "server alone", "needs", "cost"],

@@ -17,6 +17,12 @@ Tested = TypeVar("Tested", bound=Hashable)
 LEVEL = 0.95
 """Default confidence level of intervals and tests."""
 
+Statistic = Callable[["np.ndarray"], "np.ndarray"]
+"""A statistic of means (draws, conditions): the coefficients of the means in it, of the same shape."""
+
+COMPARED = 3
+"""The fewest seeds that are compared: Student's factor for two is 13."""
+
 RESAMPLES = 2000
 """Number of draws of a bootstrap."""
 
@@ -38,11 +44,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic of ``n`` seeds and its standard error, which is nan for a single seed."""
+    """A statistic of ``n`` seeds and its standard error, which is nan for a single seed. ``bias`` is by how much so few
+    seeds move the statistic, which tests take off."""
 
     value: float
     error: float
     n: int
+    bias: float = 0.0
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Student's interval with n - 1 degrees of freedom; None for a single seed."""
@@ -94,48 +102,94 @@ def two_samples(first: tuple[float, float, int], second: tuple[float, float, int
 
     None unless both have at least two values.
     """
-    (mean, sd, n), (other, other_sd, m) = first, second
-    if min(n, m) < 2:
+    if min(first[2], second[2]) < 2:
         return None
-    own, others = sd**2 / n, other_sd**2 / m
-    error = math.sqrt(own + others)
-    freedom = error**4 / (own**2 / (n - 1) + others**2 / (m - 1)) if error else n + m - 2
-    return _around(mean - other, error, freedom, min(n, m), LEVEL)
+    return difference(*(Estimate(mean, sd / math.sqrt(n), n) for mean, sd, n in (first, second)))
 
 
 def indistinguishable(numbers: Mapping[str, Mapping[str, float]], better: int) -> set[str]:
     """The methods that cannot be told from the best by their paired differences; the best is among them.
 
     ``numbers`` are those of each method by seed; ``better`` is 1 where higher is better and -1 where lower is. The best
-    is the one of the best mean. With fewer than two shared seeds only an equal mean counts as alike. Intervals are not
-    widened for the number of methods.
+    is the one of the best mean of those with the most seeds. Only methods with all of its seeds are compared, so that
+    none is among the best because it was hardly run; with fewer than COMPARED seeds, only an equal mean counts as
+    alike. Intervals are not widened for the number of methods.
     """
-    means = {name: statistics.fmean(by_seed.values()) for name, by_seed in numbers.items() if by_seed}
+    most = max(map(len, numbers.values()), default=0)
+    means = {name: statistics.fmean(by_seed.values()) for name, by_seed in numbers.items() if len(by_seed) == most > 0}
     if not means:
         return set()
     top = max(means, key=lambda name: better * means[name])
-    alike = set()
-    for name in means:
-        difference = paired(numbers[top], numbers[name])
-        if means[name] == means[top] or (difference is not None and difference.has_zero):
-            alike.add(name)
-    return alike
+    alike = {name for name in means if means[name] == means[top]}
+    same_seeds = [name for name in means if most >= COMPARED and numbers[name].keys() == numbers[top].keys()]
+    differences = {name: paired(numbers[top], numbers[name]) for name in same_seeds}
+    return alike | {name for name, of in differences.items() if of is not None and of.has_zero}
 
 
-def bootstrapped(numbers: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]) -> Estimate:
-    """A statistic of the means over seeds of ``numbers`` (conditions, seeds), with its standard error.
+def bootstrapped(numbers: np.ndarray, chosen: Statistic, floor: float = -math.inf) -> Estimate:
+    """A statistic of the means over seeds of ``numbers`` (conditions, seeds), at least ``floor``, with its standard
+    error and its bias.
 
-    The error is that over RESAMPLES draws of the n seeds with replacement, times sqrt(n / (n - 1)), because resampled
-    seeds vary less than new ones.
-
-    ``statistic`` takes means (draws, conditions) to its values (draws,).
+    The error is Student's, times the ``_reach`` of the bootstrap beyond that of normal numbers, at most _MOST, so that
+    intervals and tests survive skewed seeds; of fewer than _SKEWED seeds, times _UNSEEN. The bias is that of RESAMPLES
+    draws of the seeds with replacement.
     """
+    import numpy as np
+
     n = numbers.shape[1]
-    value = float(statistic(numbers.mean(axis=1)[None])[0])
+    by_seed = (chosen(numbers.mean(axis=1)[None]) @ numbers)[0]
+    value = float(np.fmax(by_seed.mean(), floor))
     if n < 2:
         return Estimate(value, math.nan, n)
-    values = statistic(_shares(n) @ numbers.T)
-    return Estimate(value, float(values.std()) * math.sqrt(n / (n - 1)), n)
+    if value == floor:  # what is below it does not vary
+        by_seed = np.maximum(by_seed, floor)
+    error, bias = float(by_seed.std(ddof=1)) / math.sqrt(n), 0.0
+    if error > _ROUNDING:
+        drawn = chosen(_shares(n) @ numbers.T) @ numbers
+        bias = value - float(np.fmax(2 * by_seed.mean() - (_shares(n) * drawn).sum(axis=1).mean(), floor))
+        if value != floor:
+            error *= min(max(_reach(by_seed, drawn) / _usual_reach(n), 1.0), _MOST) if n >= _SKEWED else _UNSEEN
+    return Estimate(value, error, n, bias)
+
+
+def least(means: np.ndarray) -> np.ndarray:
+    """The coefficients of the statistic that is the least of the means."""
+    import numpy as np
+
+    return np.asarray(means.argmin(axis=1)[:, None] == np.arange(means.shape[1]), dtype=float)
+
+
+_SKEWED = 5  # seeds from which on a bootstrap shows their skewness
+_MOST = 3.0  # beyond which draws of the same few seeds decide
+_UNSEEN = 1.5  # what keeps the level of tests at three seeds, simulated on those of the arena
+_ROUNDING = 1e-9  # points
+_NORMAL = 101  # samples of normal numbers
+
+
+def _reach(by_seed: np.ndarray, drawn: np.ndarray) -> float:
+    """How many of its own standard errors a draw of the bootstrap is from the mean over seeds, but for the farthest 5%
+    of the draws (the symmetric bootstrap-t, Hall, Annals of Statistics 16, 1988). ``drawn`` is what each draw averages:
+    (draws, seeds). Draws of a single seed have no error and count as near."""
+    import numpy as np
+
+    shares = _shares(n := len(by_seed))
+    means = (shares * drawn).sum(axis=1)
+    squares = (shares * drawn**2).sum(axis=1) - means**2
+    errors = np.sqrt(np.maximum(squares, 0) / (n - 1))
+    studentized = abs(means - by_seed.mean()) / np.maximum(errors, _ROUNDING)
+    studentized[shares.max(axis=1) == 1] = 0.0
+    return float(np.partition(studentized, place := int(LEVEL * len(studentized)))[place])
+
+
+@cache
+def _usual_reach(n: int) -> float:
+    """The median of ``_reach`` for n seeds of normal numbers."""
+    import numpy as np
+
+    from robustfl_bench.base import seeding  # late: it imports NumPy
+
+    samples = seeding.generator(0, "normal seeds", n).normal(size=(_NORMAL, n))
+    return statistics.median(_reach(of, np.broadcast_to(of, (RESAMPLES, n))) for of in samples)
 
 
 @cache
@@ -185,7 +239,8 @@ def rejected(chances: Mapping[Tested, float], level: float = LEVEL) -> set[Teste
 
 
 def chance_if_equal(first: Estimate, second: Estimate) -> float:
-    """The chance of so large a difference, in either direction, between equal methods (Welch)."""
+    """The chance of so large a difference, in either direction, between equal methods (Welch); 1 where their biases
+    reverse the order."""
     larger, smaller = (first, second) if first.value >= second.value else (second, first)
     return min(1.0, 2 * _chance(larger, smaller))
 
@@ -193,22 +248,38 @@ def chance_if_equal(first: Estimate, second: Estimate) -> float:
 def chance_if_apart(first: Estimate, second: Estimate, margin: float) -> float:
     """The chance of so small a difference between methods that are ``margin`` or more apart: the larger of two
     one-sided tests (Schuirmann 1987). What rejects it shows that the methods are equal within the margin."""
-    larger, smaller = (first, second) if first.value >= second.value else (second, first)
+    larger, smaller = sorted((first, second), key=lambda of: of.bias - of.value)
     return _chance(replace(smaller, value=smaller.value + margin), larger)
+
+
+def difference(first: Estimate, second: Estimate) -> Interval | None:
+    """Welch's interval of ``first - second``; None unless both have at least two seeds."""
+    n = min(first.n, second.n)
+    if n < 2:
+        return None
+    error = math.hypot(first.error, second.error)
+    return _around(first.value - second.value, error, _freedom(first, second), n, LEVEL)
 
 
 def _chance(larger: Estimate, smaller: Estimate) -> float:
     """The chance of so large a difference between equal methods, at least a half if ``larger`` is not; 1 where a
-    standard error is unknown."""
+    standard error is unknown. Biases are taken off."""
     from scipy.special import stdtr
 
     if larger.value == smaller.value or min(larger.n, smaller.n) < 2:
         return 1.0
-    own, others = larger.error**2, smaller.error**2
-    if own + others == 0:
-        return float(larger.value < smaller.value)
-    freedom = (own + others) ** 2 / (own**2 / (larger.n - 1) + others**2 / (smaller.n - 1))
-    return float(stdtr(freedom, (smaller.value - larger.value) / math.sqrt(own + others)))
+    above, error = larger.value - larger.bias - smaller.value + smaller.bias, math.hypot(larger.error, smaller.error)
+    if error == 0:
+        return float(above < 0)
+    return float(stdtr(_freedom(larger, smaller), -above / error))
+
+
+def _freedom(first: Estimate, second: Estimate) -> float:
+    """The degrees of freedom of a difference (Welch and Satterthwaite)."""
+    of, other = first.error**2, second.error**2
+    if of + other == 0:
+        return first.n + second.n - 2
+    return (of + other) ** 2 / (of**2 / (first.n - 1) + other**2 / (second.n - 1))
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from robustfl_bench.base.console import printable
-from robustfl_bench.read.runs.statistics import paired
+from robustfl_bench.read.runs.statistics import COMPARED, paired
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import agreement, sheets
 from robustfl_bench.read.tables.sheets import Printed, Sheet
@@ -88,11 +88,14 @@ def _compactly(table: Table) -> str:
 
 def bold(table: Table) -> str:
     """What bold means, and whether the seeds are too few for it."""
-    if not table.fewest or not any(column.value.better for column in table.columns):
+    if not table.seeds or not any(column.value.better for column in table.columns):
         return ""
-    if table.fewest == 1:
-        return "the best number of its column; with one seed, differences cannot be told from noise"
-    few = f"; with {table.fewest} seeds few differences can be told" if table.fewest < FEW else ""
+    fewest, most = table.seeds[0], table.seeds[-1]
+    if most < COMPARED:
+        seeds = "one seed" if most == 1 else f"{most} seeds"
+        return f"the best number of its column; with {seeds}, differences cannot be told from noise"
+    few = f"; with {fewest} seeds few differences can be told" if fewest == most < FEW else ""
+    few = few or "; only cells with the most seeds of their column" * (fewest < most)
     return f"tied with the best of its column, by paired differences over shared seeds (95%){few}"
 
 

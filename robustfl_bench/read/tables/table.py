@@ -276,7 +276,8 @@ class Table:
 
     def best(self, column: Column, block: str) -> set[str]:
         """The rows that are statistically indistinguishable from the best number of a column in a block, or print the
-        same number. Incomplete cells are left out. Stand-ins are compared only with those of the same settings.
+        same number. Incomplete cells, and those with fewer seeds than others, are left out. Stand-ins are compared only
+        with those of the same settings.
         """
         return {row for kind in self.kinds for row in self._best(column, block, kind)}
 
@@ -288,14 +289,14 @@ class Table:
         if not cells or not column.value.better:
             return set()
         alike = indistinguishable({row: cell.numbers for row, cell in cells.items()}, column.value.better)
-        printed = {row: f"{cell.mean:.{column.value.digits}f}" for row, cell in cells.items()}
-        top = printed[max(cells, key=lambda row: column.value.better * cells[row].mean)]
+        printed = {row: (cell.seeds, f"{cell.mean:.{column.value.digits}f}") for row, cell in cells.items()}
+        top = printed[max(alike, key=lambda row: column.value.better * cells[row].mean)]
         return alike | {row for row, number in printed.items() if number == top}
 
     @property
-    def fewest(self) -> int:
-        """The least number of seeds of a cell with a number; 0 without any."""
-        return min((cell.seeds for cell in self.cells.values() if cell.seeds), default=0)
+    def seeds(self) -> list[int]:
+        """The numbers of seeds of the cells with a number, ascending."""
+        return sorted({cell.seeds for cell in self.cells.values() if cell.seeds})
 
     def best_published(self, column: Column, block: str) -> set[str]:
         """The rows with the best published number of a column in a block."""

@@ -42,7 +42,8 @@
       const less = typeof first === "string" ? first.localeCompare(second) : first - second;
       return ascending ? less : -less;
     };
-    body.append(...rows.sort(order));
+    rows.sort(order).sort((first, second) => second.classList.contains("reference") - first.classList.contains("reference"));
+    body.append(...rows);
     heads.forEach((head, place) => {
       if (place === column) head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
       else head.removeAttribute("aria-sort");
@@ -55,23 +56,31 @@
     heads.forEach((head, place) => { head.hidden = !columns[place]; });
     rows.forEach((row) => {
       const numbers = [];
+      let missing = 0;
+      let infeasible = 0;
       [...row.cells].forEach((cell, place) => {
         cell.hidden = !columns[place];
-        if (columns[place] && cell.classList.contains("score")) numbers.push(Number(cell.dataset.value));
+        if (!columns[place] || !heads[place].dataset.track) return;
+        if (cell.classList.contains("score")) numbers.push(Number(cell.dataset.value));
+        else if (cell.classList.contains("cannot")) infeasible += 1;
+        else missing += 1;
       });
       const lowest = row.cells[LOWEST];
       delete lowest.dataset.value;
       lowest.textContent = "";
-      if (numbers.length) {
-        const least = Math.min(...numbers);
-        const mean = numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
-        lowest.textContent = Math.round(least);
-        lowest.dataset.value = Math.round(least) + mean / 1000; // of equal ones the better mean comes first
+      if (numbers.length || infeasible) {
+        const least = Math.min(...numbers, 1000);
+        const mean = numbers.reduce((sum, number) => sum + number, 0) / Math.max(numbers.length, 1);
+        const lacks = infeasible ? "cannot run" : missing ? `${Math.round(least)}?` : Math.round(least);
+        lowest.textContent = lacks;
+        // of equal ones the better mean comes first; who lacks a case stands below all that lack none
+        lowest.dataset.value = Math.round(least) + mean / 1000 - (infeasible ? 2000 : missing ? 1000 : 0);
       }
-      row.hidden = !numbers.length || !isKept(row);
+      row.hidden = !lowest.textContent || !isKept(row);
     });
-    const kept = rows.filter((row) => !row.hidden).length;
-    document.getElementById("board-count").textContent = `${kept} of ${rows.length} rules`;
+    const rules = rows.filter((row) => !row.classList.contains("reference"));
+    const kept = rules.filter((row) => !row.hidden).length;
+    document.getElementById("board-count").textContent = `${kept} of ${rules.length} rules`;
     sort();
   };
 

@@ -17,14 +17,7 @@ from robustfl_bench.lab.arena.views.base import ArenaView
 from robustfl_bench.lab.arena.words import bounds, cells, listed, number, span
 from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
 from robustfl_bench.read.runs.records import NoRuns
-from robustfl_bench.read.runs.statistics import (
-    Estimate,
-    Interval,
-    chance_if_equal,
-    rank_correlation,
-    rejected,
-    two_samples,
-)
+from robustfl_bench.read.runs.statistics import Interval, chance_if_equal, difference, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 
 if TYPE_CHECKING:
@@ -52,12 +45,7 @@ class Tuning:
     @property
     def interval(self) -> Interval | None:
         """The gain with its 95% interval; None with a single seed."""
-        return two_samples(_sample(self.tuned.score), _sample(self.plain.score))
-
-
-def _sample(score: Estimate) -> tuple[float, float, int]:
-    """A score as the mean, the sample sd and the number of values that have its error."""
-    return score.value, score.error * math.sqrt(score.n), score.n
+        return difference(self.tuned.score, self.plain.score)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def answer_of_race(arena: Arena) -> str:
     """How many panels are settled, and how many rules need more seeds in the others."""
     looks = _looks(arena)
     going = [of for of in looks if of.more]
-    settled = sum(of.pairs.share_settled >= race.ENOUGH for of in looks)
+    settled = sum(of.pairs.share_settled >= race.SETTLED for of in looks)
     words = f"{settled} of {len(looks)} panels are settled"
     if not going:
         return f"{words}, and no rule gets more seeds"
@@ -143,7 +143,7 @@ def _sheets_of_race(arena: Arena) -> list[Sheet]:
         rows=rows,
         labels=1,
         footnotes=[
-            f"the rule: all rules have {seeds[0]} seeds. A panel stops when {100 * race.ENOUGH:.0f}% of the pairs of "
+            f"the rule: all rules have {seeds[0]} seeds. A panel stops when {100 * race.SETTLED:.0f}% of the pairs of "
             f"its best {pairs.TOP} rules are told apart or equal. Until then those near the best {pairs.TOP}, with an "
             f"open pair among these, go on to {listed(seeds[1:])} seeds. near: cannot be told from the last of them",
             *pairs.MEANING[:1],
