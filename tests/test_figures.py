@@ -109,11 +109,13 @@ def results(tmp_path: Path) -> Path:
 def test_widths_are_those_of_paper_and_letters_are_legible(results: Path, width: str) -> None:
     runs = records.load(results)
     drawings = [
-        plots.rounds(runs, shown=plots.Shown(frame=Frame(width))),
-        plots.matrix(runs, shown=plots.Shown(panels="", frame=Frame(width))),
+        plots.rounds(runs, shown=plots.ShownRuns(frame=Frame(width))),
+        plots.matrix(runs, shown=plots.ShownRuns(panels="", frame=Frame(width))),
     ]
     drawings += [
-        plots.sweep(runs, "num_byzantine", shown=plots.Shown(panels="", conditions=["attack=ipm"], frame=Frame(width)))
+        plots.sweep(
+            runs, "num_byzantine", shown=plots.ShownRuns(panels="", conditions=["attack=ipm"], frame=Frame(width))
+        )
     ]
     for figure in drawings:
         assert figure.get_figwidth() == WIDTHS[width]
@@ -130,12 +132,12 @@ def test_fonts_in_pdf_are_truetype(results: Path) -> None:
 
 def test_title_labels_and_limits(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = Frame("column", "My title", {"boba": "Ours", "attack: ipm": "IPM", "x": "t", "y": "acc"}, (20, 80))
-    figure = plots.rounds(records.load(results), shown=plots.Shown(conditions=["attack=ipm"], frame=frame))
+    figure = plots.rounds(records.load(results), shown=plots.ShownRuns(conditions=["attack=ipm"], frame=frame))
     (axis,) = figure.axes
     assert (figure.get_suptitle(), axis.get_title(), axis.get_xlabel()) == ("My title", "IPM", "t")
     assert axis.get_ylabel() == "acc" and axis.get_ylim() == (20, 80)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["average", "Ours"]
-    assert plots.rounds(records.load(results), shown=plots.Shown(frame=Frame(title=""))).get_suptitle() == ""
+    assert plots.rounds(records.load(results), shown=plots.ShownRuns(frame=Frame(title=""))).get_suptitle() == ""
     shown = ("plot", "accuracy", "--results-dir", results, "--output", results / "a.png")
     for wrong, told in (
         (("--ylim", "1"), "--ylim takes two numbers, LOW,HIGH, got '1'"),
@@ -167,7 +169,7 @@ def test_the_worst_attack_of_every_row_has_a_frame(results: Path) -> None:
     frames = sorted((round(patch.get_y() + 0.44), round(patch.get_x() + 0.46)) for patch in axis.patches)
     assert frames == [(0, 1), (1, 1)] and "framed" in figure.get_suptitle().replace("\n", " ")
     other = plots.matrix(
-        records.load(results), columns="num_byzantine", shown=plots.Shown(panels="", conditions=["attack=ipm"])
+        records.load(results), columns="num_byzantine", shown=plots.ShownRuns(panels="", conditions=["attack=ipm"])
     )
     assert not other.axes[0].patches
 
@@ -176,7 +178,9 @@ def test_a_heat_map_of_two_settings_and_its_command(tmp_path: Path, capsys: pyte
     for f in (1, 2):
         for alpha in (0.1, 1.0, 10.0):
             make_run(tmp_path, num_byzantine=f, alpha=alpha, accuracy=0.1 * f + 0.01 * alpha)
-    figure = plots.matrix(records.load(tmp_path), columns="alpha", shown=plots.Shown(panels="", lines="num_byzantine"))
+    figure = plots.matrix(
+        records.load(tmp_path), columns="alpha", shown=plots.ShownRuns(panels="", lines="num_byzantine")
+    )
     assert figure.axes[0].images[0].get_array().ravel().tolist() == pytest.approx([10.1, 11, 20, 20.1, 21, 30])
     shown = ("plot", "heat", "--lines", "num_byzantine", "--x", "alpha", "--results-dir", tmp_path)
     assert run_cli(capsys, *shown, "--output", tmp_path / "a.svg")[0] == 0
@@ -303,7 +307,7 @@ def test_only_what_is_drawn_is_read(results: Path, monkeypatch: pytest.MonkeyPat
     read = []
     column = records.column
     monkeypatch.setattr(records, "column", lambda folder, name: read.append((folder, name)) or column(folder, name))
-    plots.rounds(records.load(results), shown=plots.Shown(conditions=["attack=ipm"]))
+    plots.rounds(records.load(results), shown=plots.ShownRuns(conditions=["attack=ipm"]))
     assert len(set(read)) == len(read) == 4 and {name for _, name in read} == {"test_accuracy"}
     folder = read[0][0]
     assert column(folder, "test_loss").to_dict() == {1: 0.5, 2: 0.5, 3: 0.5, 4: 0.5}

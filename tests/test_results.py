@@ -673,7 +673,7 @@ def test_accuracy_plot_holds_the_data(results: Path) -> None:
 
 
 def test_any_column_against_the_round(results: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    figure = plots.rounds(records.load(results), "test_loss", shown=plots.Shown(conditions=["attack=ipm"]))
+    figure = plots.rounds(records.load(results), "test_loss", shown=plots.ShownRuns(conditions=["attack=ipm"]))
     assert figure.axes[0].get_ylabel() == "Test loss"
     assert [line.get_label() for line in figure.axes[0].get_lines()] == ["average", "boba"]
     shown = ("plot", "rounds", "--value", "test_los", "--results-dir", results, "--output", tmp_path / "x.png")
@@ -689,7 +689,7 @@ def test_a_column_against_another_that_grows(tmp_path: Path, capsys: pytest.Capt
         rows = [f"{row.rpartition(',')[0]},{time}" for row, time in zip(rows, times, strict=True)]
         path.write_text("\n".join([header, *rows]) + "\n")
         reseal(path.parent)
-    figure = plots.rounds(records.load(tmp_path), x="simulated_time", shown=plots.Shown(panels="attack,aggregator"))
+    figure = plots.rounds(records.load(tmp_path), x="simulated_time", shown=plots.ShownRuns(panels="attack,aggregator"))
     (axis,) = figure.axes
     (line,) = axis.get_lines()
     assert axis.get_title() == "IPM, Krum" and axis.get_xscale() == "log"
@@ -702,13 +702,13 @@ def test_a_column_against_another_that_grows(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_band_of_one_sd(results: Path) -> None:
-    figure = plots.rounds(records.load(results), shown=plots.Shown(conditions=["attack=ipm"], band="sd"))
+    figure = plots.rounds(records.load(results), shown=plots.ShownRuns(conditions=["attack=ipm"], band="sd"))
     band = figure.axes[0].collections[1].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx(91.0 + 2**0.5) and "one sample sd" in figure.get_suptitle()
 
 
 def test_recall_plot_holds_the_data(results: Path) -> None:
-    figure = plots.recall(records.load(results), shown=plots.Shown(conditions=["attack=ipm"]))
+    figure = plots.recall(records.load(results), shown=plots.ShownRuns(conditions=["attack=ipm"]))
     shares = figure.axes[0].images[0].get_array()
     assert shares.ravel().tolist() == pytest.approx([85.0, 0.0, 100.0, 75.0])
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["average", "BOBA"]
@@ -798,7 +798,7 @@ def test_nothing_is_cut_off_or_covers_something_else(tmp_path: Path) -> None:
             make_run(tmp_path, name, attack)
     runs = records.load(tmp_path)
     for conditions in ([], ["attack=ipm"]):
-        figure = plots.rounds(runs, shown=plots.Shown(conditions=conditions))
+        figure = plots.rounds(runs, shown=plots.ShownRuns(conditions=conditions))
         save(figure, tmp_path / "a.png")
         figure.draw_without_rendering()  # at the resolution that the extents below are measured in
         inside = figure.bbox

@@ -107,7 +107,7 @@ def _drawn(runs: pd.DataFrame, asked: Plot, look: PictureFormat, conditions: Seq
     if strange := [name for name in _LEFT_OUT.get(asked.kind, ()) if getattr(asked, name) is not None]:
         raise ConfigError(f"plot {asked.kind} takes no --{strange[0]}")
     lines, panels = asked.lines or "aggregator", "attack" if asked.panels is None else asked.panels
-    shown = plots.Shown(lines, panels, conditions, asked.band or "minmax", look.frame)
+    shown = plots.ShownRuns(lines, panels, conditions, asked.band or "minmax", look.frame)
     match asked.kind:
         case "accuracy" | "rounds":
             return plots.rounds(runs, asked.value or "test_accuracy", shown, asked.x or "round")

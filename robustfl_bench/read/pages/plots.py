@@ -44,7 +44,7 @@ RECALL = Scale("Recall [%]", 0, 100)
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownRuns:
     """What a picture of runs shows: a line for each value of ``lines`` and a panel for each of ``panels``, which can be
     several settings with commas, of the runs that meet the ``conditions``; each line with a ``band`` over seeds."""
 
@@ -84,10 +84,10 @@ class Shown:
         return "".join(words)
 
 
-USUAL, OF_CLIENTS, WHOLE = Shown(), Shown(panels="aggregator"), Shown(panels="")
+USUAL, OF_CLIENTS, WHOLE = ShownRuns(), ShownRuns(panels="aggregator"), ShownRuns(panels="")
 
 
-def rounds(runs: pd.DataFrame, value: str = "test_accuracy", shown: Shown = USUAL, x: str = "round") -> Figure:
+def rounds(runs: pd.DataFrame, value: str = "test_accuracy", shown: ShownRuns = USUAL, x: str = "round") -> Figure:
     """A column of ``metrics.csv`` against the round: one line per value of ``lines``, its mean over seeds with a band.
 
     ``x`` is another column that grows from round to round, such as ``simulated_time``; its axis is logarithmic. Draws
@@ -100,7 +100,7 @@ def rounds(runs: pd.DataFrame, value: str = "test_accuracy", shown: Shown = USUA
     return shown.drawn(points, describe(value, chosen), title, shown.heading(runs, chosen, dense=True), log)
 
 
-def sweep(runs: pd.DataFrame, x: str, value: str = "final_accuracy", shown: Shown = USUAL) -> Figure:
+def sweep(runs: pd.DataFrame, x: str, value: str = "final_accuracy", shown: ShownRuns = USUAL) -> Figure:
     """A value of finished runs against the setting ``x``: one line per value of ``lines``, mean over seeds.
 
     ``x`` is to scale where all its values are numbers, else one step each. ``value`` is one that ``values.describe``
@@ -112,7 +112,7 @@ def sweep(runs: pd.DataFrame, x: str, value: str = "final_accuracy", shown: Show
     return shown.drawn(points, described, x, shown.heading(runs, chosen, dense=False))
 
 
-def weights(runs: pd.DataFrame, shown: Shown = OF_CLIENTS) -> Figure:
+def weights(runs: pd.DataFrame, shown: ShownRuns = OF_CLIENTS) -> Figure:
     """What the clients counted for against the round: bands for the honest ones, lines for the Byzantine ones.
 
     One run in each panel. Raises as ``rounds`` does, and ConfigError for several runs in a panel.
@@ -128,7 +128,7 @@ def weights(runs: pd.DataFrame, shown: Shown = OF_CLIENTS) -> Figure:
     return curves.draw(Curves(points, "Round", label, over_seeds(chosen), clients=True, dense=True), shown.frame)
 
 
-def roc(runs: pd.DataFrame, shown: Shown = USUAL) -> Figure:
+def roc(runs: pd.DataFrame, shown: ShownRuns = USUAL) -> Figure:
     """Attackers found against honest clients suspected [%], by the weights of all rounds: one line per value of
     ``lines``, mean over seeds. Raises as ``rounds`` does."""
     chosen = shown.of(runs)
@@ -160,7 +160,7 @@ def curves_of_suspicion(chosen: pd.DataFrame, band: str) -> pd.DataFrame:
     return points
 
 
-def recall(runs: pd.DataFrame, shown: Shown = USUAL) -> Figure:
+def recall(runs: pd.DataFrame, shown: ShownRuns = USUAL) -> Figure:
     """Recall per class [%] after the last round, mean over seeds: one row per value of ``lines``, classes across.
 
     Grey: the class has no test sample. Raises as ``rounds`` does.
@@ -193,7 +193,7 @@ def recalls(chosen: pd.DataFrame) -> list[HeatPanel]:
     return grids
 
 
-def trajectory(runs: pd.DataFrame, shown: Shown = USUAL) -> Figure:
+def trajectory(runs: pd.DataFrame, shown: ShownRuns = USUAL) -> Figure:
     """Recall per class [%] against the round, mean over seeds: a panel for each value of ``lines`` and ``panels``.
 
     Raises as ``rounds`` does.
@@ -220,7 +220,9 @@ def trajectory(runs: pd.DataFrame, shown: Shown = USUAL) -> Figure:
     return heat.draw(grids, RECALL, "Round", "Class", heading, shown.frame)
 
 
-def matrix(runs: pd.DataFrame, columns: str = "attack", value: str = "final_accuracy", shown: Shown = WHOLE) -> Figure:
+def matrix(
+    runs: pd.DataFrame, columns: str = "attack", value: str = "final_accuracy", shown: ShownRuns = WHOLE
+) -> Figure:
     """A value of finished runs by two settings, mean over seeds, as a heat map: ``lines`` are its rows.
 
     Where the columns are attacks, the worst one of every row has a frame. Raises as ``rounds`` does.
