@@ -31,6 +31,7 @@ from robustfl_bench.runner.processes.ring import launch as ring
 from robustfl_bench.runner.processes.ring.client import check
 from robustfl_bench.runner.processes.ring.step import Floats, Link, Packed, RingStep, joined, reduced
 from robustfl_bench.runner.store.folders import RunFolder
+from robustfl_bench.runner.store.results import of_rows
 from robustfl_bench.train.rounds import initial_state
 from tests import processes
 from tests.conftest import Bench, contents, run_folders
@@ -103,9 +104,9 @@ def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
         folder = RunFolder(tmp_path, "any", run.run_id)
         folder.open()
         folder.begin(run.identity)
-        folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.1} | bits)
-        summary = {"status": "finished", "scale": "paper", "final": {"test_accuracy": 0.1}, "choices": {}}
-        folder.finish(summary)
+        row = {"round": run.config["rounds"], "test_accuracy": 0.1, "test_loss": 2.0} | bits
+        folder.append("metrics.csv", row)
+        folder.finish({"status": "finished", "scale": "paper", "choices": {}} | of_rows([row]))
         folder.close()
     found = compare(tables()["brace/table1"], records.load(tmp_path))
     assert {row: cell.inside for (_, row, _), cell in found.judged.items()} == {"signsgd": True, "krum": True}

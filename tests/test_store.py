@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import robustfl_bench
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.read.runs import records
 from robustfl_bench.runner.config import identity
@@ -321,6 +321,34 @@ def test_what_somebody_changes_while_a_run_goes_on_is_not_sealed(
     again = bench(*words)
     assert again.code == 0 and again.out.startswith("result: "), again.err
     assert contents(tmp_path / "results") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("written", [0, 7, None])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_signal_within_the_writing_of_a_row_is_no_change_by_somebody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool, written: int | None
+) -> None:
+    folder = RunFolder(tmp_path, "any", "0" * 12)
+    folder.open()
+    if not first:
+        folder.append("metrics.csv", {"round": 1, "test_loss": 0.5})
+
+    def ended(path: Path, text: str) -> None:
+        with path.open("a") as file:
+            file.write(text[:written])
+        raise Terminated
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "append_text", ended)
+        with pytest.raises(Terminated):
+            folder.append("metrics.csv", {"round": 2, "test_loss": 0.4})
+    assert folder.changed() is None
+    folder.cut(1)
+    assert folder.changed() is None
+    assert (folder.path / "metrics.csv").read_text() == ("" if first else "round,test_loss\n1,0.5\n")
+    (folder.path / "metrics.csv").write_text("round,test_loss\n1,0.6\n")
+    assert folder.changed() is not None
+    folder.close()
 
 
 def test_a_link_in_a_run_folder_is_not_written_through(bench: Bench, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import yaml
 from robustfl_bench.runner.config import compose, identity
 from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.folders import runs_folder, slug
+from robustfl_bench.runner.store.results import of_rows
 
 RULES = ("average", "coomed", "trmean", "krum", "mkrum", "geomed", "rfa", "mca", "boba", "raga")
 ATTACKS = ("none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum", "sign_flip", "label_flip", "zero")
@@ -60,8 +61,7 @@ def generate(results: Path, count: int) -> None:
         folder.mkdir(parents=True)
         rounds, config = run.config["rounds"], identity.defining(run.config)
         (folder / "config.yaml").write_text(yaml.dump(config, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)))
-        last = _write_metrics(folder / "metrics.csv", rounds, draw)
-        accuracy = last["test_accuracy"]
+        rows = _write_metrics(folder / "metrics.csv", rounds, draw)
         summary = {
             "run_id": run.run_id, "name": folder.name, "choices": chosen, "scale": "paper", "variant": "fair",
             "command": f"robustfl-bench {' '.join(run.overrides)}",
@@ -70,17 +70,14 @@ def generate(results: Path, count: int) -> None:
             "versions": {"robustfl-bench": "0", "python": "3", "torch": "2"}, "commit": "0" * 40,
             "processor": "invented", "status": "finished", "error": None,
             "data": {"variant": "official", "train_samples": 1437, "test_samples": 360, "digest": "0" * 64},
-            "final": {"round": rounds, "test_accuracy": accuracy, "test_loss": last["test_loss"],
-                      "recall": [last[f"recall_{label}"] for label in range(CLASSES)]},
-            "best": {"round": rounds, "test_accuracy": accuracy}, "last_10": {"test_accuracy": accuracy},
-        }  # fmt: skip
+        } | of_rows(rows)  # fmt: skip
         (folder / "summary.json").write_text(
             json.dumps(folders.seal(summary | {"files": folders.recorded(folder)}), indent=1)
         )
 
 
-def _write_metrics(path: Path, rounds: int, draw: random.Random) -> dict[str, float]:
-    """Rounds whose accuracy rises to a level; the last one."""
+def _write_metrics(path: Path, rounds: int, draw: random.Random) -> list[dict[str, float]]:
+    """Rounds whose accuracy rises to a level, as they are read."""
     level = draw.uniform(0.1, 0.95)
     names = (
         "round",
@@ -90,14 +87,17 @@ def _write_metrics(path: Path, rounds: int, draw: random.Random) -> dict[str, fl
         "test_accuracy",
         *(f"recall_{label}" for label in range(CLASSES)),
     )
+    rows: list[dict[str, float]] = []
     with open(path, "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
         for done in range(1, rounds + 1):
             accuracy = level * done / (done + 5)
-            row = [done, 0.1, 2 - accuracy, 2 - accuracy, *(draw.gauss(accuracy, 0.01) for _ in range(CLASSES + 1))]
-            writer.writerow([done, *(f"{value:.8g}" for value in row[1:])])
-    return dict(zip(names, map(float, row), strict=True))
+            shares = (min(max(draw.gauss(accuracy, 0.01), 0.0), 1.0) for _ in range(CLASSES + 1))
+            row = [str(done), *(f"{value:.8g}" for value in (0.1, 2 - accuracy, 2 - accuracy, *shares))]
+            writer.writerow(row)
+            rows.append({name: float(value) for name, value in zip(names, row, strict=True)})
+    return rows
 
 
 def measure(command: tuple[str, ...], folder: Path) -> tuple[float, float]:

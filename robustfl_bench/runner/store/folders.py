@@ -239,6 +239,7 @@ class RunFolder:
         self.run_id = run_id
         self.lease = lease_on(self.path.absolute())
         self._written: dict[str, tuple[hashlib._Hash, int]] = {}  # of RECORDED, as this process has left them
+        self._adding: dict[str, bytes] = {}  # rows on their way into TABLES: a signal can end the process in between
 
     def summary(self) -> dict[str, Any] | None:
         """How the run ended, or None while it has not; raises Damaged. A number may be None: it was not finite."""
@@ -365,9 +366,11 @@ class RunFolder:
         if not size:
             writer.writerow(row)
         writer.writerow([value if isinstance(value, int) else f"{value:.8g}" for value in row.values()])
+        added = self._adding[name] = text.getvalue().encode()
         append_text(path, text.getvalue())
-        digest.update(added := text.getvalue().encode())
+        (digest := digest.copy()).update(added)
         self._written[name] = digest, size + len(added)
+        del self._adding[name]
 
     def _state(self, name: str) -> "tuple[hashlib._Hash, int]":
         """The hash and the size of one of TABLES as this process has left it, kept from row to row."""
@@ -381,15 +384,24 @@ class RunFolder:
         for name, (digest, size) in self._written.items():
             with suppress(FileNotFoundError, Damaged):
                 now, length = hashed(self.path / name)
-                if (now.digest(), length) == (digest.digest(), size):
+                if (now.digest(), length) == (digest.digest(), size) or self._was_adding(name):
                     continue
             return f"{name} was changed by somebody else while the run went on"
         return None
+
+    def _was_adding(self, name: str) -> bool:
+        """Whether a file is as this process has left it, but for a row that it was adding when a signal came."""
+        (digest, size), row = self._written[name], self._adding.get(name)
+        if row is None:
+            return False
+        whole = read_regular(self.path / name)
+        return hashlib.sha256(whole[:size]).digest() == digest.digest() and row.startswith(whole[size:])
 
     def _note(self, name: str, content: str) -> None:
         """Write a file of the run, and remember it."""
         write_atomically(self.path / name, content)
         self._written[name] = hashlib.sha256(content.encode()), len(content.encode())
+        self._adding.pop(name, None)
 
     def cut(self, round: int) -> None:
         """Drop the rows of later rounds."""
