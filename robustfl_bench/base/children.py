@@ -87,9 +87,7 @@ class Children:
     @cached_property
     def folder(self) -> Path:
         """A temporary folder, removed with the context."""
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        _own(folder)
-        return folder
+        return _made()
 
     def start(self, name: str, work: Callable[..., object], *arguments: Any) -> BaseProcess:
         """Start a process that does ``work`` with the arguments, called ``name``, in which {pid} stands for its
@@ -158,6 +156,24 @@ def _watch_parent(patience: float) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(patience)
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    """A temporary folder, removed with the context; if this process is killed before, when another makes one."""
+    _remove_leftovers()
+    folder = _made()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made() -> Path:
+    """A new temporary folder of this process."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    _own(folder)
+    return folder
 
 
 _locks: list[FileLock] = []

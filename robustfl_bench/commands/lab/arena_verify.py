@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Annotated, Any
 
 from robustfl_bench.base import trusted
-from robustfl_bench.base.children import Children
+from robustfl_bench.base.children import temporary
 from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
@@ -84,9 +84,9 @@ def _pairs(folder: Path, entry: Run, group: str, sample: int, seed: int) -> Iter
     own = runs[(runs[group] == entry["name"]) & (runs["validation_share"] == "null")].to_dict("records")
     if not own:
         raise ConfigError(f"{folder} has no runs of {entry['name']}")
-    with Children() as here:  # whose folder goes even if this process is killed
+    with temporary() as folder_of_runs:
         for number, run in enumerate(random.Random(seed).sample(own, min(max(1, sample), len(own)))):
-            yield dict(run), _again(dict(run), entry, group, f"{here.folder}/{number}")
+            yield dict(run), _again(dict(run), entry, group, f"{folder_of_runs}/{number}")
 
 
 def _again(run: Run, entry: Run, group: str, results_dir: str) -> Run:

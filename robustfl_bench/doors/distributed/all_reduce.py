@@ -26,10 +26,10 @@ class RobustAllReduce:
     """Replaces a process's update by the rule's aggregate of the updates of all processes, round after round.
 
     ``rule`` is any rule that needs neither the model, nor samples of the server, nor whole updates; another one raises
-    ConfigError when it is first called. It keeps its memory and the last
-    aggregate from round to round, and draws from ``seed``. ``group`` is a group of ``torch.distributed`` (gloo on a
-    CPU; nccl is untested). ``non_finite`` counts, per process, the rounds in which its update had numbers that are not
-    finite: these updates count as 0. ``sent`` is the number of bytes that this process has sent.
+    ConfigError when it is first called. It keeps its memory and the last aggregate from round to round, and draws from
+    ``seed``. ``group`` is a group of ``torch.distributed`` (gloo on a CPU; nccl is untested). ``non_finite`` counts,
+    per process, the rounds in which its update had numbers that are not finite: these updates count as 0. ``sent`` is
+    the number of bytes that this process has sent.
 
     Raises ConfigError if the group is too small for the rule.
     """
