@@ -58,9 +58,10 @@ def damage(request: Request, summary: Mapping[str, Any]) -> str | None:
         return found
     if folder.identity() != request.identity:
         return "config.yaml is that of another run with the same id; remove the folder"
-    if summary["status"] == folders.FINISHED:
-        check_rows(folder.rows(), request.settings)
-    return fault_of_folder(folder.path, summary, request.config)
+    rows = folder.rows() if summary["status"] == folders.FINISHED else None
+    if rows is not None:
+        check_rows(rows, request.settings)
+    return fault_of_folder(folder.path, summary, request.config, rows)
 
 
 def other(request: Request, summary: Mapping[str, Any]) -> str | None:

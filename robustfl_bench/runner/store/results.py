@@ -66,20 +66,27 @@ def of_rows(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     } | chosen
 
 
-def fault_of_folder(path: Path, summary: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+def fault_of_folder(
+    path: Path,
+    summary: Mapping[str, Any],
+    config: Mapping[str, Any],
+    rows: Sequence[Mapping[str, float]] | None = None,
+) -> str | None:
     """Why a run with this config, that of its config.yaml, did not leave a folder with this name, summary and
-    metrics.csv, in one line; None if it can have."""
+    metrics.csv, in one line; None if it can have. ``rows`` are those of metrics.csv, if they have been read."""
     if (run_id := identity.stored_id(config)) != folders.id_of(path):
         return f"its config.yaml is that of run {run_id}"
     if fault := _of_choices(summary.get("choices"), config):
         return f"summary.json: {fault}"
-    return _of_rows(path, summary, config) if summary["status"] == folders.FINISHED else None
+    return _of_rows(path, summary, config, rows) if summary["status"] == folders.FINISHED else None
 
 
-def _of_rows(path: Path, summary: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+def _of_rows(
+    path: Path, summary: Mapping[str, Any], config: Mapping[str, Any], rows: Sequence[Mapping[str, float]] | None
+) -> str | None:
     """Why metrics.csv and summary.json cannot be those of one finished run; None if they can."""
     try:
-        rows = _scored(read_text(path / "metrics.csv"))
+        rows = _scored(read_text(path / "metrics.csv")) if rows is None else rows
         result = plain(of_rows(rows))
     except Damaged as error:
         return str(error)
