@@ -4,6 +4,7 @@ import csv
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,14 @@ from tests.conftest import Bench
 
 ROOT = Path(__file__).resolve().parent.parent
 NARROW = ("--protocol", "digits", "--partitions", "iid", "--attackers", "5", "--seeds", "0", "--attacks", "ipm")
+
+
+@pytest.fixture(autouse=True)
+def no_module_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test writes and imports is no installed module for the next one."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    sys.modules.pop("near_others", None)
 
 
 @pytest.mark.slow
