@@ -2,11 +2,14 @@
 own; the other runs of a sweep go on."""
 
 import json
+import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from robustfl_bench.base.contained import contained
 from tests.conftest import Bench, only_run, run_folders
 from tests.processes import start, wait_for
 
@@ -155,6 +158,15 @@ def test_what_a_part_prints_is_no_result(bench: Bench) -> None:
     assert line.startswith("result: accuracy ") and "99.99" not in line
     said = ["aggregator Does prints: result: accuracy 99.99% a\\tb", "aggregator Does prints: no line"]
     assert outcome.err.splitlines() == 2 * said, "the first round is computed twice"
+
+
+def test_what_is_written_past_python_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    os.write(1, b"before\n")
+    with contained(lambda: "a part"):
+        os.write(1, b"result: accuracy 99.99%\n")
+        subprocess.run(["echo", "from a child"], check=True)
+    os.write(1, b"after\n")
+    assert capfd.readouterr() == ("before\nafter\n", "result: accuracy 99.99%\nfrom a child\n")
 
 
 @pytest.mark.parametrize("launcher", ["in_process", pytest.param("processes", marks=pytest.mark.slow)])

@@ -1,5 +1,5 @@
 """What code that is not ours may not do to the process in which it is called: end it, fork it, or move it to another
-working directory. What it prints is known as its own."""
+working directory. What it prints is known as its own, and stdout has nothing of it."""
 
 import io
 import os
@@ -39,7 +39,7 @@ def contained(who: Callable[[], str]) -> Iterator[None]:
     _called.append(who)
     try:
         with ExitStack() as stack:
-            for context in (no_exit(who), *((redirect_stdout(printed), noted()) if in_main else ())):
+            for context in (no_exit(who), *((_stdout_to_stderr(), redirect_stdout(printed), noted()) * in_main)):
                 stack.enter_context(context)
             yield
     finally:
@@ -49,6 +49,24 @@ def contained(who: Callable[[], str]) -> Iterator[None]:
             os.chdir(folder)
     if moved != folder:
         raise BrokenContract(f"{who()} changed the working directory to {moved}, which no part may do")
+
+
+@contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """What is written to the file descriptor of stdout, by this process or its children, goes to stderr."""
+    try:
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()
+        stdout = os.dup(1)
+    except (OSError, ValueError):  # it is closed
+        yield
+        return
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 def _folder() -> str | None:

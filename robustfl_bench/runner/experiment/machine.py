@@ -122,13 +122,24 @@ def libraries() -> dict[str, str]:
     return {name: version(name) for name in ("torch", "numpy")}
 
 
+_UNITS = {"avx512": "avx512f", "amx": "amx_tile"}
+"""Units of a processor that change how sums are rounded, with the flags that say so."""
+
+
 @lru_cache(maxsize=1)
 def processor() -> str:
-    """The model of the processor if the system reports it, else its architecture."""
+    """The model of the processor if the system reports it, else its architecture.
+
+    Hosts give one name to several generations, so that on Linux its family, its model and its wide units follow:
+    "AMD EPYC (family 25, model 17, avx512)".
+    """
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
+        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
+        entries = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+        units = [name for name, flag in _UNITS.items() if flag in entries["flags"].split()]
+        kind = (f"family {entries['cpu family']}", f"model {entries['model']}", *units)
+        return f"{entries['model name']} ({', '.join(kind)})"
+    except (OSError, KeyError):
         pass
     try:
         command = ["sysctl", "-n", "machdep.cpu.brand_string"]  # macOS

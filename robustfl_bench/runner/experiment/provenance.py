@@ -109,7 +109,7 @@ def remark(versions: Mapping[str, Any] | None, processor: str | None, device: st
     """One line if a result comes from other libraries or another kind of processor, which can change it; else None."""
     then, now = versions or {}, machine.libraries()
     unlike = [f"{name} {then[name]} (now {now[name]})" for name in now if str(then.get(name, now[name])) != now[name]]
-    if processor and device == "cpu" and processor != machine.processor():
+    if processor and device == "cpu" and not machine.processor().startswith(processor):  # older names say less
         unlike.append(f"{processor} (now {machine.processor()})")
     return f"made with {' and '.join(unlike)}, which can change a result" if unlike else None
 

@@ -1,7 +1,6 @@
 """A learning rate chosen by validation among stored or kept runs, so that none is copied by hand."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -62,17 +61,18 @@ def _chosen(experiment: str, written: str, results_dir: str) -> float:
     parts, asked = json.loads(written), f"+experiment={experiment}"
     swept = compose.swept([asked])
     validated: dict[float, list[float]] = {}
-    lacking = Counter[str]()
+    lacking: list[str] = []
     for rate in swept["lr"]:
         runs = [[asked, f"lr={rate}", f"seed={seed}"] for seed in swept["seed"]]
         found = [_accuracy(compose.resolve(run, parts=parts), results_dir) for run in runs]
-        lacking.update(why for why in found if isinstance(why, str))
+        lacking += [why for why in found if isinstance(why, str)]
         validated[float(rate)] = [number for number in found if not isinstance(number, str)]
     if lacking:
         rule, *others = (f"{group}={asked_as(group, content)}" for group, content in parts.items())
-        told = ", ".join(f"{count} {why}" for why, count in lacking.items() if why != _MISSING)
+        unused = [why for why in lacking if why != _MISSING]
+        told = "; ".join([*unused[:1], *([f"and {len(unused) - 1} more"] * (len(unused) > 1))])
         raise NotReady(
-            f"{lacking.total()} of the runs that choose the learning rate for {' '.join([rule, *others])} are missing"
+            f"{len(lacking)} of the runs that choose the learning rate for {' '.join([rule, *others])} are missing"
             f"{f' ({told})' * bool(told)}; first: robustfl-bench -m {asked} {rule}"
         )
     return best(validated)
@@ -96,7 +96,7 @@ def _accuracy(resolved: compose.Resolved, results_dir: str) -> float | str:
         return answer.value if answer.status == folders.FINISHED else 0.0
     if answers.status(request) == folders.INFEASIBLE:
         return 0.0
-    return reasons[0] if reasons else _MISSING
+    return reasons[0].partition("; running again")[0] if reasons else _MISSING
 
 
 def asked_as(group: str, content: Mapping[str, Any]) -> str:
