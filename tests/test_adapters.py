@@ -222,7 +222,7 @@ def test_adapted_rules_are_checked_like_others(rules: str) -> None:
 def test_a_mistake_is_one_line(bench: Bench, rules: str, words: list[str], code: int, message: str) -> None:
     outcome = bench(*(word.replace("RULES", rules) for word in ("aggregator=" + words[0], *words[1:])), *SMALL)
     outcome.refused(code, message)
-    outcome = bench(f"attack={rules}:trimmed")
+    outcome = bench(f"attack={rules}:np")
     assert outcome.code == 2 and "must be a subclass of robustfl_bench.interfaces.Attack" in outcome.err
 
 

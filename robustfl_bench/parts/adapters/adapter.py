@@ -1,4 +1,4 @@
-"""The base class of adapters: the state and the random numbers of somebody else's rule."""
+"""The state and the random numbers of somebody else's code, and the base class of adapters of rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pickle
 import random
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from robustfl_bench.base.errors import BrokenContract, ConfigError
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone, ServerView
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
     from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -78,21 +79,36 @@ class Adapter(Aggregator):
 
         from robustfl_bench.numerics.updates import Aggregate
 
-        rule, tensors = copy.deepcopy(self.rule), getattr(self, "array", "") == "torch"
-        for name, value in server.memory.items():
-            setattr(rule, name, value.item() if value.ndim == 0 else value if tensors else value.numpy())
-        with _seeded(int(server.rng.integers(1 << 31))):
-            result = torch.as_tensor(self.ask(rule, updates, server)).detach()
-        d = updates.matrix.shape[1]
+        tensors = getattr(self, "array", "") == "torch"
+        made, memory = remembering(
+            self.rule, server.memory, tensors, server.rng, lambda rule: self.ask(rule, updates, server)
+        )
+        result, d = torch.as_tensor(made).detach(), updates.matrix.shape[1]
         if result.numel() != d:
             raise BrokenContract(f"{self._name} must return a vector ({d},), got shape {tuple(result.shape)}")
-        vector = result.reshape(d).to(updates.matrix)
-        return Aggregate(vector, memory=_changed(self._name, self.rule, rule) or None)
+        return Aggregate(result.reshape(d).to(updates.matrix), memory=memory or None)
 
     @property
     def _name(self) -> str:
-        """The name of what is called."""
-        return str(getattr(self.rule, "__name__", type(self.rule).__name__))
+        return name_of(self.rule)
+
+
+def name_of(asked: Any) -> str:
+    """The name of a function, or of the class of an object."""
+    return str(getattr(asked, "__name__", type(asked).__name__))
+
+
+def remembering(
+    asked: Any, memory: Mapping[str, Tensor], tensors: bool, rng: np.random.Generator, ask: Callable[[Any], Any]
+) -> tuple[Any, dict[str, Tensor]]:
+    """What ``ask`` returns of a copy of a function or an object that remembers ``memory``, as ``tensors`` or arrays,
+    and its memory after it. Global random streams are seeded from ``rng``."""
+    used = copy.deepcopy(asked)
+    for name, value in memory.items():
+        setattr(used, name, value.item() if value.ndim == 0 else value if tensors else value.numpy())
+    with _seeded(int(rng.integers(1 << 31))):
+        made = ask(used)
+    return made, _changed(name_of(asked), asked, used)
 
 
 def _changed(name: str, before: Any, after: Any) -> dict[str, Tensor]:
@@ -109,7 +125,7 @@ def _changed(name: str, before: Any, after: Any) -> dict[str, Tensor]:
         if not isinstance(value, int | float | np.ndarray | np.generic | torch.Tensor):
             raise ConfigError(
                 f"{name} keeps {key}, a {type(value).__name__}, from round to round, which no checkpoint can hold: "
-                "write it as a rule with memory (robustfl-bench new aggregator NAME)"
+                "write it as a part with memory (robustfl-bench new GROUP NAME)"
             )
         found[key] = torch.as_tensor(value).detach().cpu().clone()
     return found

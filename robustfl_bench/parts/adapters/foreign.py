@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from robustfl_bench.base.fields import one_of
 from robustfl_bench.parts.adapters.adapter import Adapter
+from robustfl_bench.parts.adapters.signatures import CLIENTS, call
 from robustfl_bench.parts.aggregators.base import ServerView
 
 if TYPE_CHECKING:
@@ -22,5 +23,7 @@ class Foreign(Adapter):
 
     def ask(self, rule: Any, updates: Updates, server: ServerView) -> Any:
         rows = updates.matrix.clone()
-        called = rule if callable(rule) else rule.aggregate
-        return called(rows if self.array == "torch" else rows.cpu().numpy())
+        count = dict.fromkeys(CLIENTS, lambda: updates.n)
+        return call(
+            rule if callable(rule) else rule.aggregate, rows if self.array == "torch" else rows.cpu().numpy(), **count
+        )

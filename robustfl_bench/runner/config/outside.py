@@ -1,8 +1,8 @@
 """Parts from outside this package that are chosen by their class: ``aggregator=my_package.my_module:MyRule``.
 
 The fields of the class are the options: ``aggregator.stretch=2``. A field without a default takes its value from the
-setting of the same name, if one exists; otherwise it must be given. A function of a matrix, or another package's rule,
-is used through an adapter, and its arguments are the options: ``aggregator.rule.f=2``.
+setting of the same name, if one exists; otherwise it must be given. A function, a network of PyTorch, or the rule of
+another package is used through an adapter; its arguments are the options: ``attack.function.strength=2``.
 """
 
 import re
@@ -41,25 +41,34 @@ def content(group: str, option: str) -> dict[str, Any]:
         raise ConfigError(f"{group} takes an option, or a class such as my_package.my_module:MyClass, got {option!r}")
     target = option.replace(":", ".")
     found = targets.found_part(group, target)
-    if (adapter := signatures.adapter(found)) is not None:
-        return _adapted(adapter, target, found)
+    if (adapter := signatures.adapter(group, found)) is not None:
+        return _adapted(group, adapter, target, found)
     options: list[Field[Any]] = [field for field in fields(found) if field.init] if is_dataclass(found) else []
     values = {field.name: _value(group, field) for field in options}
     return {"_target_": target, **{name: value for name, value in values.items() if value is not MISSING}}
 
 
-def _adapted(adapter: str, target: str, found: Any) -> dict[str, Any]:
-    """The content for a rule of another package: the adapter, and below ``rule`` what it is called with."""
-    settings = FROM_SETTINGS | dict.fromkeys(signatures.DECLARED, DECLARED["num_byzantine"])
+def _adapted(group: str, adapter: str, target: str, found: Any) -> dict[str, Any]:
+    """The content for what is no part: the adapter, and below ``rule`` or ``function`` what it is called with."""
+    assumed = DECLARED["num_byzantine"] if group in _ASSUMES else FROM_SETTINGS["num_byzantine"]
+    settings = FROM_SETTINGS | dict.fromkeys(signatures.DECLARED, assumed)
     arguments = {"_target_": target}
-    for name, default in signatures.options(found).items():
+    for name, default in signatures.options(group, found).items():
         value = MISSING if default is Parameter.empty else plain(default)
         if name in signatures.DECLARED or default is Parameter.empty:
             value = settings.get(name, targets.REQUIRED)
         if value is not MISSING:
             arguments[name] = value
-    asks = {} if adapter.endswith("FlowerRule") else {"array": signatures.array(found)}
-    return {"_target_": adapter, "rule": arguments, **asks}
+    asks = {} if adapter.endswith(("FlowerRule", "PlainModel")) else {"array": signatures.array(group, found)}
+    return {"_target_": adapter, "rule" if group == "aggregator" else "function": arguments, **asks}
+
+
+def adapted(content: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """What the content of a group adapts, with its key; None if it builds a part itself."""
+    if not str(content.get("_target_")).startswith("robustfl_bench.adapters."):
+        return None
+    inner = (item for item in content.items() if isinstance(item[1], Mapping) and "_target_" in item[1])
+    return next(inner, None)
 
 
 def whole(group: str, part: Any) -> Any:
@@ -68,15 +77,18 @@ def whole(group: str, part: Any) -> Any:
     if not isinstance(part, Mapping):
         return part
     if "_partial_" not in part:
-        inner = part.get("rule")  # what an adapter adapts
-        return {**part, "rule": whole(group, inner)} if isinstance(inner, Mapping) and "_partial_" in inner else part
+        key, inner = adapted(part) or ("", {})
+        return {**part, key: whole(group, inner)} if "_partial_" in inner else part
     rest = {key: item for key, item in part.items() if key != "_partial_"}
     if part["_partial_"] is False:
         return rest
     target = str(part.get("_target_"))
     found = targets.found_part(group, target)
-    adapter = signatures.adapter(found)
-    return part if adapter is None else merge(_adapted(adapter, target, found), {"rule": rest})
+    if (adapter := signatures.adapter(group, found)) is None:
+        return part
+    content = _adapted(group, adapter, target, found)
+    key, _ = adapted(content) or ("rule", {})
+    return merge(content, {key: rest})
 
 
 def word(target: str) -> str:
@@ -98,9 +110,9 @@ def label_of(target: str) -> str:
 
 
 def label_of_part(content: Mapping[str, Any]) -> str:
-    """The readable name of the part that the content of a group builds; of an adapted rule, that of the rule."""
-    adapted = content["_target_"].startswith("robustfl_bench.adapters.")
-    return label_of((content["rule"] if adapted else content)["_target_"])
+    """The readable name of the part that the content of a group builds; of an adapter, that of what it adapts."""
+    _, part = adapted(content) or ("", content)
+    return label_of(part["_target_"])
 
 
 def _value(group: str, field: Field[Any]) -> Any:

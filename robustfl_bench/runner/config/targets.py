@@ -17,7 +17,6 @@ from robustfl_bench.base.contained import contained
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, near
 from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.parts.adapters import signatures
-from robustfl_bench.parts.adapters.adapter import Adapter
 from robustfl_bench.train.parts import GROUPS, kind
 
 PACKAGE = __package__.partition(".")[0]
@@ -43,17 +42,17 @@ def check(group: str, content: Any, place: str | None = None) -> None:
     for here, node in _nodes(place, content):
         if node == REQUIRED:
             raise ConfigError(f"{here} has no default and no value; add {here}=VALUE")
-    foreign = set[str]()  # the places of rules of other packages
+    foreign = set[str]()  # the places of what is adapted
     for here, node in _nodes(place, content):
         if isinstance(node, Mapping) and "_target_" in node:
             found, given = _found(here, node["_target_"]), {key: node[key] for key in node if key != "_target_"}
             if here in foreign and not _is_part(found):
-                _check_arguments(here, found, given)
+                _check_arguments(group, here, found, given)
                 continue
             _check_class(here, found, wanted if node is content else Part)
             _check_options(here, found, given)
-            if issubclass(found, Adapter):
-                foreign.add(f"{here}.rule")
+            if found.__module__.startswith(signatures.__package__):
+                foreign |= {f"{here}.rule", f"{here}.function"}
         elif isinstance(node, Mapping):
             _check_names(here, node)
 
@@ -95,20 +94,22 @@ def allow(names: Iterable[str]) -> str:
     return f"allow={names[0]}" if len(names) == 1 else f"allow=[{','.join(names)}]"
 
 
-def build(value: Any) -> Any:
-    """The value of an option: a mapping with a ``_target_`` becomes an instance of that class. Raises ConfigError."""
+def build(value: Any, adapter: str = "") -> Any:
+    """The value of an option: a mapping with a ``_target_`` becomes an instance of that class, or what an ``adapter``
+    calls. Raises ConfigError."""
     if isinstance(value, list):
         return [build(item) for item in value]
     if not isinstance(value, Mapping):
         return value
-    fields = {key: build(item) for key, item in value.items() if key != "_target_"}
+    within = str(value.get("_target_"))
+    fields = {key: build(item, within) for key, item in value.items() if key != "_target_"}
     if "_target_" not in value:
         return fields
     module, _, attribute = str(value["_target_"]).rpartition(".")
     try:
         found = getattr(trusted.module(module), attribute)
         with nullcontext() if module.partition(".")[0] == PACKAGE else contained(lambda: f"module {module}"):
-            return _whole(found(**fields)) if _is_part(found) else signatures.built(found, fields)
+            return _whole(found(**fields)) if _is_part(found) else signatures.built(adapter, found, fields)
     except (ConfigError, DataError):
         raise
     except Exception as error:  # a user's class can raise anything
@@ -151,10 +152,10 @@ def _nodes(place: str, tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def found_part(group: str, target: str) -> Any:
-    """The class of a dotted name, which must be a part of a config group, or a rule of another package that can be
-    adapted. Raises ConfigError."""
+    """The class of a dotted name, which must be a part of a config group, or something that can be adapted. Raises
+    ConfigError."""
     found = _found(group, target)
-    if group != "aggregator" or signatures.adapter(found) is None:
+    if signatures.adapter(group, found) is None:
         _check_class(group, found, kind(group)[0])
     return found
 
@@ -192,6 +193,8 @@ def _check_class(place: str, found: Any, wanted: type[Part]) -> None:
     got = f"{found.__module__}.{found.__qualname__}" if hasattr(found, "__qualname__") else repr(found)
     fitting = [group for group in GROUPS if isinstance(found, type) and issubclass(found, kind(group)[0])]
     meant = f"; did you mean {fitting[0]}={got.rpartition('.')[0]}:{got.rpartition('.')[2]}?" if fitting else ""
+    if not meant and place in signatures.GIVEN:
+        meant = f"; a function{', or the class of a network' * (place == 'model')} does as well"
     raise ConfigError(f"{place} must be {_in_words(wanted)}, got {got}{meant}")
 
 
@@ -201,11 +204,11 @@ def _check_names(place: str, names: Iterable[Any]) -> None:
         raise ConfigError(f"{place}: no option {', '.join(map(repr, special))}")
 
 
-def _check_arguments(place: str, found: Any, given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for what a rule of another package is not called with."""
-    if signatures.adapter(found) is None:
-        raise ConfigError(f"{place} must be a function of a matrix, or a class whose objects are called with one")
-    known = signatures.options(found)
+def _check_arguments(group: str, place: str, found: Any, given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for what is no function or class that can be adapted, and for options that it lacks."""
+    if signatures.adapter(group, found) is None:
+        raise ConfigError(f"{place} must be a function, or a class whose objects are called")
+    known = signatures.options(group, found)
     for name in given:
         if name not in known:
             raise ConfigError(f"{place}: no option {name!r}{near(name, known)}")
