@@ -13,7 +13,7 @@ import torch
 import robustfl_bench as rb
 from robustfl_bench.doors.api.run import of_folder
 from robustfl_bench.runner.config import outside
-from tests.conftest import Bench, config_of, run_folders
+from tests.conftest import Bench, config_of
 
 SMALL = ("rounds=3", "model.hidden=[4]", "num_clients=6", "partition=iid")
 ATTACKED = (*SMALL, "num_byzantine=2")

@@ -26,6 +26,8 @@ class Rewriting:
     """the server learns only a sum over the clients: rules that need more are refused"""
     topology: str
     """neighbours of a node, with protocol=gossip"""
+    init: str | None
+    """initial weights: a .safetensors, or the folder of a run that kept its weights; null: drawn by seed"""
 
 
 @dataclass
@@ -45,6 +47,8 @@ class Execution(Rewriting):
     """run folders go to results_dir/runs"""
     checkpoint_seconds: Annotated[float, at_least(0)]
     """least time between checkpoints; an interrupted run resumes from the last one; 0: every round"""
+    save_weights: Flag
+    """keep the trained weights in the run folder: weights.safetensors"""
     use_kept: bool
     """use the results that ship with the package (results/*/*.csv); false: run anyway"""
     retry_failed: bool

@@ -12,6 +12,7 @@ from robustfl_bench.runner.experiment.summary import words
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from torch import nn
 
 _WIDTH, _HEIGHT, _EDGE = 220, 60, 3  # pixels of the curve in a notebook
 
@@ -45,6 +46,24 @@ class Result:
     def name(self) -> str:
         """The name of the run: data set, partition, attack, rule, seed and id."""
         return self.path.name
+
+    @property
+    def model(self) -> "nn.Module":
+        """The trained network, of a run with ``save_weights=True``; of several models the first. Raises ConfigError if
+        the run kept no weights, DataError if they were changed."""
+        from robustfl_bench.runner.experiment import trained
+
+        return trained.model(self.path)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trained weights to a file of safetensors, which ``init`` takes; returns its path. Raises as
+        ``model`` does, and ConfigError where it cannot be written."""
+        from robustfl_bench.runner.experiment import trained
+        from robustfl_bench.runner.store.writing import write_output
+
+        place = Path(path).expanduser()
+        write_output(place, trained.weights(self.path))
+        return place
 
     def plot(self, ax: "Axes | None" = None, value: str = "test_accuracy", **style: Any) -> "Axes":
         """Draw a column of ``metrics`` against the round, on given axes or new ones; returns the axes.

@@ -64,7 +64,7 @@ def _resolved(run: Mapping[Hashable, Any]) -> compose.Resolved:
 
 
 def _unwrapped(run: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
-    """A row with the rule and the attack that were chosen, and the settings that put others around them, see
+    """A row with the rule, the attack and the model that were chosen, and the settings that put others around them, see
     ``identity.rewritten``; another row as it is."""
     words = []
     if run.get("aggregator._target_") == identity.SECURE_SUM:
@@ -78,6 +78,10 @@ def _unwrapped(run: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
         samples = text(run["attack.samples"])
         run = _inner(run, "attack", "attack")
         words.append(f"claim_samples={samples}")
+    if run.get("model._target_") == identity.STARTED:
+        path = text(run["model.path"])
+        run = _inner(run, "model", "model")
+        words.append(f"init={path}")
     return run, words
 
 

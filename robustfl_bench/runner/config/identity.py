@@ -4,9 +4,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base import public
+from robustfl_bench.base.file_digest import digest_of as content
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.resolvers import is_attacked
 from robustfl_bench.train.parts import GROUPS
@@ -20,6 +22,8 @@ WEIGHTED = "robustfl_bench.aggregators.Weighted"
 """The rule that ``weighting`` makes of it."""
 CLAIMING = "robustfl_bench.attacks.Claiming"
 """The attack that ``claim_samples`` makes of the chosen one."""
+STARTED = "robustfl_bench.models.Started"
+"""The model that ``init`` makes of the chosen one."""
 CHAIN = "robustfl_bench.pre_aggregations.Chain"
 DIGITS = 12  # of an id
 
@@ -98,8 +102,8 @@ def chained(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the rule and the attack that ``weighting``, ``secure_aggregation`` and ``claim_samples`` ask for,
-    in which the chosen ones are. Stored configs have them already, and none of these settings."""
+    """The config with the parts that ``weighting``, ``secure_aggregation``, ``claim_samples`` and ``init`` ask for, in
+    which the chosen ones are. Stored configs have them already, and none of these settings."""
     whole = dict(config)
     if (weighting := config.get("weighting", "none")) != "none":
         whole["aggregator"] = {"_target_": WEIGHTED, "rule": config["aggregator"]}
@@ -109,7 +113,16 @@ def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
         whole["aggregator"] = {"_target_": SECURE_SUM, "rule": whole["aggregator"]}
     if (samples := config.get("claim_samples")) is not None:
         whole["attack"] = {"_target_": CLAIMING, "attack": config["attack"], "samples": samples}
+    if (init := config.get("init")) is not None:
+        place = weights_file(init)
+        whole["model"] = {"_target_": STARTED, "model": config["model"], "path": place, "digest": content(Path(place))}
     return whole
+
+
+def weights_file(place: str) -> str:
+    """The file of ``init``: the place itself, or that in the folder of a run."""
+    path = Path(place).expanduser()
+    return str(path / "weights.safetensors" if path.is_dir() else path)
 
 
 def named_steps(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -163,6 +163,8 @@ def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
             raise Damaged(damage)
         if (other := provenance.other(request, summary)) is not None:
             raise Damaged(f"{words(summary)} was made with {other}")
+        if request.settings.save_weights and not (folder.path / folders.WEIGHTS).exists():
+            raise Damaged(f"{words(summary)} kept no weights")
         if not unseeded and is_unseeded(summary):
             raise Damaged(uses(request.outside, _unseeded(summary)))
     except Damaged as error:
@@ -190,7 +192,7 @@ def from_kept(request: Request, say: Say, unseeded: bool = False) -> Answer | No
     A kept line that lacks the score by which runs with this config are judged does not count.
     """
     line = kept.find(request.run_id) if request.settings.use_kept else None
-    if line is None or line["state"] not in folders.MEASURED:
+    if line is None or line["state"] not in folders.MEASURED or request.settings.save_weights:
         return None
     if (value := score_of_line(line, request.dataset.source)) is None:
         return None

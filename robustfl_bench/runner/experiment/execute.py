@@ -14,7 +14,7 @@ from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config.request import Call
-from robustfl_bench.runner.experiment import answers, memory, provenance, samples
+from robustfl_bench.runner.experiment import answers, memory, provenance, samples, trained
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.machine import (
     choose_device,
@@ -26,7 +26,6 @@ from robustfl_bench.runner.experiment.machine import (
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.rows import Clock, Trackers, check_trackers, written
 from robustfl_bench.runner.experiment.samples import Steps, Waiting, alone
-from robustfl_bench.runner.experiment.summary import digest
 from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.folders import RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
@@ -368,4 +367,4 @@ def _train_here(
         if isinstance(error, Exception):
             raise Terminated from error
         raise
-    return {"model_sha256": digest(state.params)}
+    return trained.outcome(request, federation, folder, state.params)

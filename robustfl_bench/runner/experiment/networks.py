@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base import public
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.read_only import is_outside
 from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.models.base import Model
+from robustfl_bench.parts.models.started import Started
 
 if TYPE_CHECKING:  # importing torch takes over a second
     from torch import Tensor, nn
@@ -30,7 +31,7 @@ def check(model: Model, dataset: Dataset) -> None:
         mismatch = takers.get(dataset.content) or f"has no texts: take another model, or dataset={givers[model.reads]}"
         raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
     num_params(model, dataset)
-    if not type(model).__module__.startswith(f"{public.PACKAGE.name}."):
+    if is_outside(type(model.model if isinstance(model, Started) else model)):
         _check_layers(model, dataset)
 
 
@@ -110,6 +111,8 @@ def _shapes_of(model: Any, dataset: Dataset) -> Any:
         with torch.device("meta"):
             vectors = [torch.empty(1, dataset.embedding_dim)] if dataset.content == "words" else []
             module = model(shape, classes, *vectors)
+    except (ConfigError, DataError):
+        raise
     except (RuntimeError, TypeError, OverflowError) as error:  # sizes beyond 64 bits
         reason = " ".join(str(error).split())[:200]
         raise ConfigError(f"model {type(model).__name__} cannot be built for {dataset.name}: {reason}") from error

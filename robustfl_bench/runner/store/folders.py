@@ -40,11 +40,12 @@ from robustfl_bench.runner.store.writing import (
 )
 
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
-RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
+WEIGHTS = "weights.safetensors"  # the trained weights, by save_weights=true
+RECORDED = ("config.yaml", *TABLES, WEIGHTS)  # the files whose sizes and SHA-256 the summary has
 RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
 DEATHS = ".deaths"  # how many processes in a row have died in this run, and at which checkpoint
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
-MADE = (*TABLES, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
+MADE = (*TABLES, WEIGHTS, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
 LONGEST = 32  # characters of a part of a folder's name
 LAST = 10  # evaluated rounds of `last_10` in the summary
@@ -222,7 +223,8 @@ class RunFolder:
     ``config.yaml`` what defines the run; ``metrics.csv`` one row per evaluated round, the same bytes for the same
     config; ``weights.csv`` what every client counted for in those rounds, nan for those absent, where the rule gives
     weights; ``timings.csv`` wall times; ``checkpoint.pt`` while unfinished; ``summary.json``, written last, how it
-    ended; ``error.txt`` the traceback of a failure; ``.claim`` while a process writes it.
+    ended; ``error.txt`` the traceback of a failure; ``weights.safetensors`` the trained weights, if they are kept;
+    ``.claim`` while a process writes it.
 
     Between ``open`` and ``close`` every method that writes raises LeaseLost when another process has taken it over.
     """

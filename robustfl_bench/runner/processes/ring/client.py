@@ -16,11 +16,11 @@ from robustfl_bench.parts.protocols.exchange import Exchange, Sent
 from robustfl_bench.parts.protocols.gossip import Gossip
 from robustfl_bench.parts.protocols.ring import Ring
 from robustfl_bench.parts.protocols.state import Remembered, Round, State
+from robustfl_bench.runner.experiment import trained
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.provenance import stamp
 from robustfl_bench.runner.experiment.resume import restored
 from robustfl_bench.runner.experiment.rows import Trackers, check_trackers, written
-from robustfl_bench.runner.experiment.summary import digest
 from robustfl_bench.runner.processes.ring.step import Link, RingStep, told
 from robustfl_bench.runner.store import sealed
 from robustfl_bench.runner.store.folders import RING, RunFolder
@@ -251,7 +251,8 @@ class Member:
             with told(self.link, end.round):
                 self.link.gather([1])
             raise
-        return {"model_sha256": digest(state.params), **step.outcome(request)}
+        own = trained.outcome(request, federation, folder, state.params) if first else {}
+        return {**own, **step.outcome(request)}
 
     def end(self) -> None:
         """Wait until the first client has written the result, then remove the checkpoints."""
