@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -349,3 +350,80 @@ def test_the_option_names_the_digest_of_a_file_and_of_a_folder(tmp_path: Path) -
     assert len(digests[0]) == len(digests[1]) == 64 and digests[2] is None
     (tmp_path / "pictures" / "train" / "cat" / "0.png").rename(tmp_path / "pictures" / "train" / "dog" / "7.png")
     assert compose.resolve(["dataset=arrays", "dataset.path=pictures"]).config["dataset"]["digest"] != digests[1]
+
+
+class Pairs(torch.utils.data.Dataset[Any]):
+    def __len__(self) -> int:
+        return len(Y)
+
+    def __getitem__(self, i: int) -> Any:
+        return torch.from_numpy(X[i]), int(Y[i])
+
+
+class HuggingFace:
+    """The columns of a data set of Hugging Face, whose package need not be there."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self.columns = columns
+
+    def with_format(self, kind: str) -> Any:
+        assert kind == "numpy"
+        return self
+
+    def __getitem__(self, rows: slice) -> dict[str, Any]:
+        assert rows == slice(None)
+        return self.columns
+
+
+HuggingFace.__module__, HuggingFace.__qualname__ = "datasets.arrow_dataset", "Dataset"
+HuggingFace.__name__ = "Dataset"
+
+
+def _frame(**more: Any) -> pd.DataFrame:
+    return pd.DataFrame({**{f"c{i}": X[:, i] for i in range(X.shape[1])}, "label": Y, **more})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"x": X, "y": Y},
+        _frame(),
+        torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(Y)),
+        Pairs(),
+        HuggingFace({"image": X, "label": Y}),
+        HuggingFace({**{f"c{i}": X[:, i] for i in range(X.shape[1])}, "label": Y}),
+    ],
+    ids=["dict", "DataFrame", "TensorDataset", "Dataset", "Hugging Face, one column", "Hugging Face, several"],
+)
+def test_data_of_other_packages_make_the_run_of_their_arrays(given: Any) -> None:
+    assert rb.run(dataset=given, **SMALL).metrics.equals(rb.run(dataset=(X, Y), **SMALL).metrics)
+
+
+def test_tables_have_labels_and_clients_by_name_and_splits() -> None:
+    site = np.arange(60) % 4
+    natural = SMALL | {"partition": "natural", "num_byzantine": 0}
+    named = rb.run(dataset=_frame(site=site), **natural, **{"dataset.client": "site"})
+    np.savez("sites.npz", x=X, y=Y, site=site)
+    same = rb.run(dataset="arrays", **natural, **{"dataset.path": "sites.npz", "dataset.client": "site"})
+    assert named.metrics.equals(same.metrics)
+    other = _frame().rename(columns={"label": "outcome"})[["outcome", *(f"c{i}" for i in range(5))]]
+    assert rb.run(dataset=other, **SMALL, **{"dataset.label": "outcome"}).metrics.equals(
+        rb.run(dataset=(X, Y), **SMALL).metrics
+    )
+    split = rb.run(dataset={"train": _frame().iloc[:50], "test": _frame().iloc[50:]}, **SMALL)
+    assert split.metrics.equals(rb.run(dataset=(X[:50], Y[:50], X[50:], Y[50:]), **SMALL).metrics)
+    both = rb.sweep(dataset=[_frame(), (X, Y)], **SMALL | {"model.hidden": [[4]]})
+    assert list(both["state"]) == ["finished"] * 2 and both["final_accuracy"].nunique() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "message"),
+    [
+        (_frame(name="a"), {}, "the column 'name' has no numbers: leave it out"),
+        (_frame(), {"dataset.client": "ward"}, "dataset has no column 'ward'; there are: c0, c1"),
+        (iter, {}, "dataset"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_one_line(given: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises((rb.DataError, rb.ConfigError), match=message):
+        rb.run(dataset=given, **SMALL, **settings)

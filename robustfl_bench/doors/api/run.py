@@ -38,9 +38,10 @@ def run(
         True
 
     ``settings`` are the same by keyword, and count after ``overrides``. A config group takes the name of an option, a
-    part such as ``Krum(2)``, its class, or a function of a matrix; ``dataset`` also takes arrays, ``(X, y)``. Objects
-    make the same run as the words that describe them, which ``summary["command"]`` holds. ``config_dir`` is a folder
-    with your own options, as for ``--config-dir``.
+    part such as ``Krum(2)``, its class, or a function; ``model`` also a network of PyTorch, ``dataset`` arrays
+    ``(X, y)``, a table of pandas, or a data set of PyTorch or Hugging Face. Objects make the same run as the words that
+    describe them, which ``summary["command"]`` holds. ``config_dir`` is a folder with your own options, as for
+    ``--config-dir``.
 
     A config that Hydra has composed of the options of this package is the first of ``overrides``, or as
     ``**settings``; others change it. Give it before it is resolved: OmegaConf knows no rounds, in which f can differ.
@@ -49,8 +50,8 @@ def run(
     warnings. Raises ConfigError for an invalid configuration, DataError for missing or damaged data, RunLocked while
     another process makes the run, and RunFailed for an error during the run.
     """
-    composed, words, others = configs.taken(overrides, settings)
-    given = [*words, *objects.overrides(data.stored(others, results_dir))]
+    composed, words, others = configs.taken(overrides, data.stored(settings, results_dir))
+    given = [*words, *objects.overrides(others)]
     if composed is None:
         return of_words(given, results_dir, config_dir, stacklevel=3)
     given += _folder(results_dir)
