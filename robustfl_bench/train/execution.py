@@ -47,6 +47,8 @@ class Execution(Rewriting):
     """run folders go to results_dir/runs"""
     checkpoint_seconds: Annotated[float, at_least(0)]
     """least time between checkpoints; an interrupted run resumes from the last one; 0: every round"""
+    metrics: Any
+    """your own, module:function or a list of them; their numbers are in own_metrics.csv of the run folder"""
     save_weights: Flag
     """keep the trained weights in the run folder: weights.safetensors"""
     use_kept: bool

@@ -27,8 +27,15 @@ def overrides(settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _called(value: Any) -> Any:
+    """Functions of the user, as metrics are, by their words; any other value as it is."""
+    if isinstance(value, FunctionType):
+        return outside.word(target_of(value))
+    return [_called(item) for item in value] if isinstance(value, list) else value
+
+
 def _scalar(name: str, value: Any) -> list[str]:
-    return [f"{name}={words.written(_plain(name, value))}"]
+    return [f"{name}={words.written(_plain(name, _called(value)))}"]
 
 
 def _of_group(group: str, value: Any) -> list[str]:

@@ -48,6 +48,14 @@ class Result:
         return self.path.name
 
     @property
+    def own_metrics(self) -> "pd.DataFrame":
+        """The numbers of the metrics that were given as ``metrics``, one row for each evaluated round. Raises
+        ConfigError if there were none."""
+        from robustfl_bench.read.runs import records
+
+        return records.own_metrics(self.path)
+
+    @property
     def model(self) -> "nn.Module":
         """The trained network, of a run with ``save_weights=True``; of several models the first. Raises ConfigError if
         the run kept no weights, DataError if they were changed."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.outside import label_of
 from robustfl_bench.runner.store.folders import ENDED as ENDED
 from robustfl_bench.runner.store.folders import MEASURED as MEASURED
-from robustfl_bench.runner.store.folders import damage, id_of, oddity, summary_in
+from robustfl_bench.runner.store.folders import OWN_METRICS, damage, id_of, oddity, summary_in
 from robustfl_bench.runner.store.lease import lease_on
 from robustfl_bench.runner.store.lines import DIGEST as DIGEST
 from robustfl_bench.runner.store.lines import FACTS as FACTS
@@ -116,6 +116,15 @@ def weights(folder: str | Path) -> pd.DataFrame:
     """``weights.csv`` of a run: the round, and for every client its weight, nan if it did not take part. Raises
     Damaged, also if the file is missing because the rule gave no weights."""
     return _table(Path(folder) / "weights.csv")
+
+
+def own_metrics(folder: str | Path) -> pd.DataFrame:
+    """``own_metrics.csv`` of a run, one row per evaluated round. Raises Damaged, and ConfigError if the run had no
+    metrics of the user."""
+    path = Path(folder) / OWN_METRICS
+    if not path.exists():
+        raise ConfigError(f"this run has no metrics of yours: give functions as metrics  {folder}")
+    return _table(path)
 
 
 def _table(path: Path) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.runner.experiment import provenance
+from robustfl_bench.runner.experiment import own_metrics, provenance
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import score_of_line, tuned_by, words, words_of_line
@@ -165,6 +165,8 @@ def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
             raise Damaged(f"{words(summary)} was made with {other}")
         if request.settings.save_weights and not (folder.path / folders.WEIGHTS).exists():
             raise Damaged(f"{words(summary)} kept no weights")
+        if (own := own_metrics.digests(request.settings.metrics)) and summary.get("own_metrics") != own:
+            raise Damaged(f"{words(summary)} was made without, or with others than, these metrics")
         if not unseeded and is_unseeded(summary):
             raise Damaged(uses(request.outside, _unseeded(summary)))
     except Damaged as error:
@@ -192,7 +194,7 @@ def from_kept(request: Request, say: Say, unseeded: bool = False) -> Answer | No
     A kept line that lacks the score by which runs with this config are judged does not count.
     """
     line = kept.find(request.run_id) if request.settings.use_kept else None
-    if line is None or line["state"] not in folders.MEASURED or request.settings.save_weights:
+    if line is None or line["state"] not in folders.MEASURED or _needs_a_run(request):
         return None
     if (value := score_of_line(line, request.dataset.source)) is None:
         return None
@@ -205,6 +207,11 @@ def from_kept(request: Request, say: Say, unseeded: bool = False) -> Answer | No
         return None
     _remark(request, {**line, **origin}, say, line["file"])
     return Answer("kept result", line["state"], words_of_line(line), line["file"], value, {})
+
+
+def _needs_a_run(request: Request) -> bool:
+    """Whether the call asks for what kept results lack: trained weights, or numbers of the user's metrics."""
+    return bool(request.settings.save_weights or request.settings.metrics)
 
 
 def _remark(request: Request, result: Mapping[str, Any], say: Say, place: object) -> None:

@@ -14,7 +14,7 @@ from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config.request import Call
-from robustfl_bench.runner.experiment import answers, memory, provenance, samples, trained
+from robustfl_bench.runner.experiment import answers, memory, own_metrics, provenance, samples, trained
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.machine import (
     choose_device,
@@ -113,6 +113,7 @@ def completing(
 ) -> Steps[Answer]:
     """The steps of ``complete``, which stop before each round; ``silent``: without a bar for the run."""
     check_trackers(request.parts.tracker)
+    own_metrics.metrics(request.settings.metrics)
     if (noise := request.parts.local_update.privacy) is not None:
         noise.check()
     _ = request.code  # now, as the files may change while the run goes on
@@ -281,6 +282,7 @@ def _facts(request: Request, device: str | None) -> dict[str, Any]:
         "reference_id": request.reference_id,
         "seconds": round(sum(float(row.split(",")[1]) for row in rows), 3),
         "code": dict(request.code),
+        **({"own_metrics": made} if (made := own_metrics.digests(request.settings.metrics)) else {}),
     } | facts(device)
 
 
@@ -338,6 +340,7 @@ def _train_here(
     """Train in this process, from the checkpoint if there is one; stops before each round."""
     from robustfl_bench.runner.experiment.resume import begin
     from robustfl_bench.train.loop import run
+    from robustfl_bench.train.metrics import METRICS
 
     s, stamp, clock = request.settings, provenance.stamp(request, federation.data), Clock()
     state = begin(federation, folder, stamp)
@@ -347,7 +350,8 @@ def _train_here(
         if state.round < s.rounds:
             clock.stop()
             clock.go_on((yield Waiting(federation, state)))
-        rounds = run(federation, state, answers.step_of(request.outside))
+        every = (*METRICS, *own_metrics.metrics(s.metrics))
+        rounds = run(federation, state, answers.step_of(request.outside), every)
         for state in written(rounds, folder, federation, state.round, trackers, silent, clock):  # noqa: B020
             if (began := time.monotonic()) >= due and state.round < s.rounds:
                 folder.save_checkpoint({"state": state.stored()}, stamp)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base.console import is_live
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.trackers.base import Tracked, Tracker, Tracking
+from robustfl_bench.runner.experiment.own_metrics import apart
 from robustfl_bench.runner.experiment.summary import shown
-from robustfl_bench.runner.store.folders import RunFolder, plain
+from robustfl_bench.runner.store.folders import OWN_METRICS, RunFolder, plain
 
 if TYPE_CHECKING:
     from robustfl_bench.parts.protocols.state import State
@@ -102,8 +103,8 @@ def written(
 ) -> "Iterator[State]":
     """Yield the state of each round after the first ``done``, once the record of that round is in ``folder``.
 
-    A row goes to metrics.csv and timings.csv, and to weights.csv where the rule gives weights; then to the
-    ``trackers``. ``silent``: no bar. ``clock`` measures the time of a round.
+    A row goes to metrics.csv and timings.csv, to weights.csv where the rule gives weights, and to own_metrics.csv with
+    metrics of the user; then to the ``trackers``. ``silent``: no bar. ``clock`` measures the time of a round.
     """
     from tqdm import tqdm
 
@@ -117,7 +118,10 @@ def written(
     ) as progress:
         for state, record in rounds:
             if record is not None:
-                folder.append("metrics.csv", record)
+                row, own = apart(record, federation.settings.metrics)
+                folder.append("metrics.csv", row)
+                if own:
+                    folder.append(OWN_METRICS, {"round": state.round} | own)
                 if state.weights is not None:
                     shares = dict(zip(federation.names, state.weights.tolist(), strict=True))
                     folder.append("weights.csv", {"round": state.round} | shares)

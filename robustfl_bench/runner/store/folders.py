@@ -39,7 +39,8 @@ from robustfl_bench.runner.store.writing import (
     write_atomically,
 )
 
-TABLES = ("metrics.csv", "timings.csv", "weights.csv")
+OWN_METRICS = "own_metrics.csv"  # the numbers of the user's metrics
+TABLES = ("metrics.csv", "timings.csv", "weights.csv", OWN_METRICS)
 WEIGHTS = "weights.safetensors"  # the trained weights, by save_weights=true
 RECORDED = ("config.yaml", *TABLES, WEIGHTS)  # the files whose sizes and SHA-256 the summary has
 RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
@@ -222,9 +223,9 @@ class RunFolder:
 
     ``config.yaml`` what defines the run; ``metrics.csv`` one row per evaluated round, the same bytes for the same
     config; ``weights.csv`` what every client counted for in those rounds, nan for those absent, where the rule gives
-    weights; ``timings.csv`` wall times; ``checkpoint.pt`` while unfinished; ``summary.json``, written last, how it
-    ended; ``error.txt`` the traceback of a failure; ``weights.safetensors`` the trained weights, if they are kept;
-    ``.claim`` while a process writes it.
+    weights; ``own_metrics.csv`` the numbers of the user's metrics, if there are any; ``timings.csv`` wall times;
+    ``checkpoint.pt`` while unfinished; ``summary.json``, written last, how it ended; ``error.txt`` the traceback of a
+    failure; ``weights.safetensors`` the trained weights, if they are kept; ``.claim`` while a process writes it.
 
     Between ``open`` and ``close`` every method that writes raises LeaseLost when another process has taken it over.
     """

@@ -16,7 +16,7 @@ from robustfl_bench.parts.protocols.exchange import Exchange, Sent
 from robustfl_bench.parts.protocols.gossip import Gossip
 from robustfl_bench.parts.protocols.ring import Ring
 from robustfl_bench.parts.protocols.state import Remembered, Round, State
-from robustfl_bench.runner.experiment import trained
+from robustfl_bench.runner.experiment import own_metrics, trained
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.provenance import stamp
 from robustfl_bench.runner.experiment.resume import restored
@@ -28,6 +28,7 @@ from robustfl_bench.runner.store.writing import Damaged, named, remove_leftovers
 from robustfl_bench.train.context import Context, require_some_finite
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import Rounds, initial_state
 
 
@@ -238,7 +239,10 @@ class Member:
         if state is None:
             return {}
         step = self.step_of(self.link, federation)
-        states = written(run(federation, state, step), folder, federation, state.round, trackers, silent=not first)
+        every = (*METRICS, *own_metrics.metrics(request.settings.metrics))
+        states = written(
+            run(federation, state, step, every), folder, federation, state.round, trackers, silent=not first
+        )
         try:
             for state in states:
                 if request.settings.is_evaluated(state.round):

@@ -1,0 +1,110 @@
+"""Metrics of the user: functions of an evaluated round, with their numbers in a file beside metrics.csv."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import robustfl_bench as rb
+from tests.conftest import Bench, contents, only_run
+from tests.processes import die_after_checkpoint, start
+
+TINY = ("rounds=4", "eval_every=2", "model.hidden=[4]", "num_clients=6", "partition=iid")
+METRICS = """
+import numpy as np
+
+
+def worst(recall):
+    return min(recall)
+
+
+def by_client(clients, predict):
+    return {i: (predict(x).argmax(axis=1) == y).mean() for i, (x, y) in enumerate(clients)}
+
+
+def all_of_it(round, accuracy, loss, recall, confusion, x, y, params, weights):
+    assert len(x) == len(y) == confusion.sum() and len(recall) == 10 and params.ndim == 1
+    assert accuracy == confusion.trace() / confusion.sum() and weights.sum() > 0.99 and loss > 0
+    return round
+
+
+def word(accuracy):
+    return "good"
+
+
+def recall(accuracy):
+    return 1
+
+
+def leaves():
+    raise SystemExit(0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    name = f"mine_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(METRICS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_numbers_are_in_a_file_beside_and_change_no_result(bench: Bench, tmp_path: Path, mine: str) -> None:
+    assert bench(*TINY).code == 0
+    before = contents(tmp_path / "results", "metrics.csv")
+    words = f"metrics=[{mine}:worst,{mine}:by_client,{mine}:all_of_it]"
+    outcome = bench(*TINY, words)
+    assert outcome.code == 0 and "was made without, or with others than, these metrics; running again" in outcome.err
+    assert contents(tmp_path / "results", "metrics.csv") == before
+    folder = only_run(tmp_path / "results")
+    own = pd.read_csv(folder / "own_metrics.csv")
+    assert list(own["round"]) == list(own["all_of_it"]) == [2, 4]
+    assert [*own] == ["round", "worst", *(f"by_client_{i}" for i in range(6)), "all_of_it"]
+    shown = pd.read_csv(folder / "metrics.csv").filter(like="recall_").min(axis=1)
+    assert list(own["worst"]) == pytest.approx(list(shown))
+    assert bench(*TINY, words).out.startswith("stored result") and bench(*TINY).out.startswith("stored result")
+    path = tmp_path / f"{mine}.py"
+    path.write_text(path.read_text().replace("min(recall)", "max(recall)"))
+    assert "running again" in start(tmp_path, *TINY, words).communicate()[1], "another metric"
+    (folder / "own_metrics.csv").write_text("round,worst\n2,0.5\n4,0.5\n")
+    assert "own_metrics.csv" in bench(*TINY, words).err
+
+
+def test_functions_of_python_are_given_as_they_are(mine: str) -> None:
+    module = __import__(mine)
+    small = {"rounds": 2, "model.hidden": [4], "num_clients": 6, "partition": "iid"}
+    result = rb.run(**small, metrics=[module.worst, module.by_client])
+    assert result.own_metrics.shape == (2, 8)
+    assert rb.run(**small, metrics=module.worst).own_metrics.shape == (2, 2)
+    with pytest.raises(rb.ConfigError, match="this run has no metrics of yours"):
+        _ = rb.run(**small, seed=1).own_metrics
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("metrics=worst", 2, "metrics takes functions, module:function or a list of them, got 'worst'"),
+        ("metrics=mine_m:nothing", 2, "metrics: cannot import mine_m:nothing"),
+        ("metrics=mine_m:recall", 2, "metrics: recall is the name of another metric"),
+        ("metrics=mine_m:word", 1, "metric word must return a number, or numbers by name, got 'good'"),
+        ("metrics=mine_m:leaves", 1, "metric leaves called sys.exit(0)"),
+    ],
+)
+def test_a_mistake_is_one_line(bench: Bench, mine: str, words: str, code: int, message: str) -> None:
+    bench(*TINY, words.replace("mine_m", mine)).refused(code, message.replace("mine_m", mine))
+
+
+@pytest.mark.slow
+def test_they_survive_a_kill(bench: Bench, tmp_path: Path, mine: str) -> None:
+    words = (*TINY, "rounds=400", "checkpoint_seconds=0", f"metrics={mine}:worst")
+    assert bench(*words, "results_dir=whole").code == 0
+    process = start(tmp_path, *words, "results_dir=killed", first=partial(die_after_checkpoint, 0.0))
+    process.communicate()
+    assert process.returncode == -signal.SIGPROF
+    assert bench(*words, "results_dir=killed").code == 0
+    assert contents(Path("killed"), "own_metrics.csv") == contents(Path("whole"), "own_metrics.csv")
