@@ -20,7 +20,7 @@ def test_the_examples_of_the_page_run_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.S | re.M)
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
@@ -30,6 +30,7 @@ def test_the_examples_of_the_page_run_one_after_the_other(
     assert "<Result digits-pathological-ipm2-krum-s0-" in printed and "typical" in printed
     assert names["own"].path.name.startswith("arrays-iid-") and names["vector"].shape == (1000,)
     assert names["same"].accuracy == pytest.approx(names["own"].accuracy), "the same data, from a file of the user's"
+    assert names["attacked"].metrics["round"].tolist() == [1, 2, 3, 4, 5] and names["place"].exists()
     assert len(names["runs"]) == 12 and set(names["runs"]["state"]) == {"finished"}
 
 

@@ -15,7 +15,7 @@ TEMPLATES = sorted(path.stem for path in (Path(new.__file__).parent / "templates
 
 
 def test_the_templates_are_of_groups() -> None:
-    assert {"aggregator", "attack", "dataset", "model", "partition", "pre_aggregation"} <= set(TEMPLATES) <= set(GROUPS)
+    assert {"aggregator", "attack", "dataset", "model", "partition", "pre_aggregation"} <= set(TEMPLATES) <= {*GROUPS, "metric"}
 
 
 @pytest.mark.parametrize("group", TEMPLATES)
@@ -24,7 +24,8 @@ def test_a_new_part_passes_its_test(bench: Bench, tmp_path: Path, monkeypatch: p
     outcome = bench("new", group, name)
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith(f"wrote {name}.py and test_{name}.py; next:")
-    assert f"robustfl-bench {group}={name}:{cls}" in outcome.out and "Template" not in Path(f"{name}.py").read_text()
+    word = f"metrics={name}:{name}" if group == "metric" else f"{group}={name}:{cls}"
+    assert f"robustfl-bench {word}" in outcome.out and "Template" not in Path(f"{name}.py").read_text()
     monkeypatch.syspath_prepend(tmp_path)
     tests = [test for key, test in vars(importlib.import_module(f"test_{name}")).items() if key.startswith("test_")]
     assert tests

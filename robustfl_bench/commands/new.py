@@ -30,6 +30,8 @@ KINDS = {
     "aggregator": _Kind("check_aggregator({cls}(num_byzantine=3), num_byzantine=3)", sweep="attack=none,ipm,lie"),
     "attack": _Kind("check_attack({cls}())", run="aggregator=krum", sweep="aggregator=average,krum,coomed"),
     "dataset": _Kind("check_dataset({cls}(seed=0), tmp_path)", run="partition=iid attack=ipm"),
+    "local_update": _Kind(),
+    "metric": _Kind(run="aggregator=krum attack=ipm"),
     "model": _Kind(),
     "partition": _Kind("check_partition({cls}())"),
     "pre_aggregation": _Kind(),
@@ -53,7 +55,7 @@ import robustfl_bench
 {imports}{checked}
 
 def test_{name}_runs(tmp_path: Path) -> None:
-    result = robustfl_bench.run("{group}={name}:{cls}", {run}, "rounds=2", results_dir=tmp_path)
+    result = robustfl_bench.run("{own}", {run}, "rounds=2", results_dir=tmp_path)
     assert result.summary["status"] == "finished"
 '''
 
@@ -67,8 +69,9 @@ def new(
         raise ConfigError(f"no template of {group!r}{near(group, KINDS)}; there are: {', '.join(KINDS)}")
     part, test = Path(f"{name}.py"), Path(f"test_{name}.py")
     _check_name(group, name, (part, test))
-    cls = "".join(word.capitalize() for word in name.split("_"))
+    cls = name if group == "metric" else "".join(word.capitalize() for word in name.split("_"))
     code = (_TEMPLATES / f"{group}.py").read_text(encoding="utf-8").replace("Template", cls)
+    code = code.replace("def template(", f"def {name}(")
     with writable(part):
         part.write_text(code.replace('name = "template"', f'name = "{name}"'), encoding="utf-8")
         test.write_text(_test(group, name, cls), encoding="utf-8")
@@ -103,12 +106,18 @@ def _test(group: str, name: str, cls: str) -> str:
         arguments = "tmp_path: Path" if "tmp_path" in kind.check else ""
         checked = _CHECKED.format(name=name, arguments=arguments, check=kind.check.format(cls=cls))
     run = ", ".join(f'"{word}"' for word in kind.run.split())
-    return _TEST.format(group=group, name=name, cls=cls, imports=imports, checked=checked, run=run)
+    own = _word(group, name, cls)
+    return _TEST.format(group=group, name=name, own=own, imports=imports, checked=checked, run=run)
+
+
+def _word(group: str, name: str, cls: str) -> str:
+    """The word of a command that chooses the part."""
+    return f"{'metrics' if group == 'metric' else group}={name}:{cls}"
 
 
 def _next(group: str, name: str, cls: str) -> str:
     kind = KINDS[group]
-    own = f"{group}={name}:{cls}"
+    own = _word(group, name, cls)
     swept = f"{own},{_BESIDE[group]}" if group in _BESIDE else own
     return "\n".join(
         f"  {line}"
