@@ -15,7 +15,8 @@ TEMPLATES = sorted(path.stem for path in (Path(new.__file__).parent / "templates
 
 
 def test_the_templates_are_of_groups() -> None:
-    assert {"aggregator", "attack", "dataset", "model", "partition", "pre_aggregation"} <= set(TEMPLATES) <= {*GROUPS, "metric"}
+    usual = {"aggregator", "attack", "dataset", "local_update", "metric", "model", "partition", "pre_aggregation"}
+    assert usual <= set(TEMPLATES) <= {*GROUPS, "metric"}
 
 
 @pytest.mark.parametrize("group", TEMPLATES)

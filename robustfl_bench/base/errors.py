@@ -38,6 +38,10 @@ class BrokenContract(TypeError):
     """A part returned something that its base class does not allow. The message, one line, names the part."""
 
 
+class FailedClosed(RuntimeError):
+    """More clients look hostile than the rule can bear, which is to end the run. The message is one line."""
+
+
 class Diverged(Exception):
     """A model diverged in round ``round`` (from 1). This is a result and is recorded as one."""
 

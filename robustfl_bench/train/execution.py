@@ -24,6 +24,11 @@ class Rewriting:
     """samples that each attacker reports; null: as many as it has"""
     secure_aggregation: Flag
     """the server learns only a sum over the clients: rules that need more are refused"""
+    on_suspicion: Annotated[
+        str,
+        one_of(keep="nothing", skip="the model stays as it is in that round", stop="the run ends and says why"),
+    ]
+    """what happens where more than f clients look hostile"""
     topology: str
     """neighbours of a node, with protocol=gossip"""
     init: str | None

@@ -67,6 +67,10 @@ def _unwrapped(run: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
     """A row with the rule, the attack and the model that were chosen, and the settings that put others around them, see
     ``identity.rewritten``; another row as it is."""
     words = []
+    if run.get("aggregator._target_") == identity.FAIL_CLOSED:
+        action = text(run["aggregator.action"])
+        run = _inner(run, "aggregator", "rule")
+        words.append(f"on_suspicion={action}")
     if run.get("aggregator._target_") == identity.SECURE_SUM:
         run = _inner(run, "aggregator", "rule")
         words.append("secure_aggregation=true")

@@ -20,6 +20,8 @@ SECURE_SUM = "robustfl_bench.aggregators.SecureSum"
 """The rule that ``secure_aggregation`` makes of the chosen one."""
 WEIGHTED = "robustfl_bench.aggregators.Weighted"
 """The rule that ``weighting`` makes of it."""
+FAIL_CLOSED = "robustfl_bench.aggregators.FailClosed"
+"""The rule that ``on_suspicion`` makes of it."""
 CLAIMING = "robustfl_bench.attacks.Claiming"
 """The attack that ``claim_samples`` makes of the chosen one."""
 STARTED = "robustfl_bench.models.Started"
@@ -102,8 +104,8 @@ def chained(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the parts that ``weighting``, ``secure_aggregation``, ``claim_samples`` and ``init`` ask for, in
-    which the chosen ones are. Stored configs have them already, and none of these settings."""
+    """The config with the parts that ``weighting``, ``secure_aggregation``, ``on_suspicion``, ``claim_samples`` and
+    ``init`` ask for, in which the chosen ones are. Stored configs have them already, and none of these settings."""
     whole = dict(config)
     if (weighting := config.get("weighting", "none")) != "none":
         whole["aggregator"] = {"_target_": WEIGHTED, "rule": config["aggregator"]}
@@ -111,6 +113,10 @@ def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
             whole["aggregator"] |= {"capped": True, "num_byzantine": config["num_byzantine_declared"]}
     if config.get("secure_aggregation", False):
         whole["aggregator"] = {"_target_": SECURE_SUM, "rule": whole["aggregator"]}
+    if (action := config.get("on_suspicion", "keep")) != "keep":
+        assumed = config["num_byzantine_declared"]
+        own = {"rule": whole["aggregator"], "num_byzantine": assumed, "action": action}
+        whole["aggregator"] = {"_target_": FAIL_CLOSED, **own}
     if (samples := config.get("claim_samples")) is not None:
         whole["attack"] = {"_target_": CLAIMING, "attack": config["attack"], "samples": samples}
     if (init := config.get("init")) is not None:

@@ -11,7 +11,7 @@ from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.children import is_leaving
 from robustfl_bench.base.console import note
 from robustfl_bench.base.contained import no_exit
-from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted, Terminated
+from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, FailedClosed, Interrupted, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers, memory, own_metrics, provenance, samples, trained
@@ -213,7 +213,7 @@ def _words(error: Exception) -> str:
     if isinstance(error, torch.OutOfMemoryError):  # what all processes hold follows
         line = line.partition(" Process ")[0].rstrip(".")
         return f"{line}; make fewer runs at once on it (hydra.launcher.n_jobs or runs_at_once)"
-    return line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
+    return line if isinstance(error, BrokenContract | FailedClosed) else f"{type(error).__name__}: {line}"
 
 
 def _in_precision(request: Request, federation: Any) -> str:

@@ -25,8 +25,11 @@ _AT_LEAST_0 = re.compile(
     r"(\w+_)?(loss|clients|clusters|links)|(\w+_)?bits_\w+|rounds?(_done)?|lr|seconds|num_threads|distance\w*|skipped|"
     r"honest_dropped|byzantine_accepted|non_finite_updates|consensus_distance|epsilon|simulated_time|mean_staleness"
 )
-_WITHIN = {identity.SECURE_SUM: "rule", identity.WEIGHTED: "rule", identity.CLAIMING: "attack",
-           identity.STARTED: "model"}  # fmt: skip
+_WITHIN = {
+    **dict.fromkeys((identity.SECURE_SUM, identity.WEIGHTED, identity.FAIL_CLOSED), "rule"),
+    identity.CLAIMING: "attack",
+    identity.STARTED: "model",
+}
 """The option with the part that was chosen, of parts that a setting puts around it."""
 
 
