@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from robustfl_bench.base.errors import ConfigError, DataError
     from robustfl_bench.base.fields import SCALE, Flag, Number, Option, at_least, between, check_fields, one_of
+    from robustfl_bench.commands.python import command, compose, judge, recommend, table
     from robustfl_bench.doors.api import plot
     from robustfl_bench.doors.api.result import Result
     from robustfl_bench.doors.api.run import results, run
@@ -36,13 +37,14 @@ if TYPE_CHECKING:
 __all__ = [
     "SCALE", "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine",
     "Flag", "Model", "Number", "Option", "Partition", "PreAggregation", "Protocol", "Result", "Round", "Schedule",
-    "ServerOptimizer", "ServerView", "Setup", "State", "Updates", "at_least", "between", "check_fields", "one_of",
-    "plot", "results", "run", "sweep",
+    "ServerOptimizer", "ServerView", "Setup", "State", "Updates", "at_least", "between", "check_fields", "command",
+    "compose", "judge", "one_of", "plot", "recommend", "results", "run", "sweep", "table",
 ]  # fmt: skip
 
 _HOMES = {
     "Aggregate": "numerics.updates", "Updates": "numerics.updates",
     "Round": "parts.protocols.state", "State": "parts.protocols.state",
+    **dict.fromkeys(("command", "compose", "judge", "recommend", "table"), "commands.python"),
     "Result": "doors.api.result", "results": "doors.api.run", "run": "doors.api.run", "sweep": "doors.api.sweep",
 }  # fmt: skip
 """The modules of these names; all others are in ``interfaces``."""

@@ -20,7 +20,7 @@ def test_the_examples_of_the_page_run_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.S | re.M)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])

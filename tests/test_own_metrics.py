@@ -50,6 +50,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     name = f"mine_{abs(hash(tmp_path))}"
     (tmp_path / f"{name}.py").write_text(METRICS)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     yield name
     sys.modules.pop(name, None)
 

@@ -111,6 +111,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     name = f"plain_{abs(hash(tmp_path))}"
     (tmp_path / f"{name}.py").write_text(PARTS)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     yield name
     sys.modules.pop(name, None)
 

@@ -30,7 +30,10 @@ def test_weights_are_kept_if_that_is_asked(bench: Bench, tmp_path: Path) -> None
     assert FILE in bench(*TINY, "save_weights=true").err and (folder / FILE).read_bytes() == content, "made again"
 
 
-def test_a_result_has_its_model_and_a_run_goes_on_from_its_weights(tmp_path: Path) -> None:
+def test_a_result_has_its_model_and_a_run_goes_on_from_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     small = {"model.hidden": [4], "num_clients": 6, "partition": "iid", "batch_size": None}
     whole = rb.run(**small, rounds=6)
     half = rb.run(**small, rounds=3, save_weights=True)

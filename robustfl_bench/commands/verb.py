@@ -60,12 +60,12 @@ def command(verb: Action, program: str, reads: bool = True, prefix: str = "error
     """The entry point of a verb that is a whole command; ``reads`` as for ``obeyed``."""
 
     def main(argv: Sequence[str] | None = None) -> int:
-        parser = Parser(prog=program, description=_paragraph(verb), **about)
-        _add_arguments(parser, verb)
+        parser = parser_alone(verb, program, **about)
         answer_tab(parser)
         asked = parser.parse_args(argv)
         return obeyed(verb, asked, prefix) if reads else reported(called, verb, asked, prefix=prefix)
 
+    vars(main)["verbs"] = (verb,)
     return main
 
 
@@ -93,6 +93,25 @@ def parser_of(program: str, description: str, verbs: Sequence[Action], allow: bo
             _add_argument(subparser, _Parameter("allow", Allow, (), is_option=True), {})
         subparser.set_defaults(verb=verb)
     return parser
+
+
+def parser_alone(verb: Action, program: str, **about: Any) -> Parser:
+    """The parser of a verb that is a whole command."""
+    parser = Parser(prog=program, description=_paragraph(verb), **about)
+    _add_arguments(parser, verb)
+    return parser
+
+
+def arguments_of(target: Callable[..., Any]) -> dict[str, Argument]:
+    """What is said of each argument of a verb, by its name."""
+    taken: dict[str, Argument] = {}
+    for parameter in _parameters(target):
+        if parameter.is_group:
+            taken |= arguments_of(parameter.type)
+        else:
+            said = (item for item in get_args(parameter.type) if isinstance(item, Argument))
+            taken[parameter.name] = next(said, Argument())
+    return taken
 
 
 def called(verb: Action, asked: Namespace) -> int | None:

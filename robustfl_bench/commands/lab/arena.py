@@ -40,7 +40,7 @@ Output = Annotated[str, Argument("the entries' folder (%(default)s)", "FOLDER")]
 def main(argv: Sequence[str] | None = None) -> int:
     """Console entry point; returns its exit code."""
     about = "Enter a rule into the arena, try an attack against its list, or verify an entry."
-    asked = parser_of("robustfl-bench arena", about, [enter, attack, verify]).parse_args(argv)
+    asked = parser_of("robustfl-bench arena", about, VERBS).parse_args(argv)
     return obeyed(asked.verb, asked)
 
 
@@ -230,3 +230,6 @@ def _made(words: Sequence[str], making: Making, what: str) -> pd.DataFrame:
     words = [*words, f"results_dir={making.results_dir}"]
     made_all(words, making, what)
     return runs_of(words, making.results_dir)
+
+
+VERBS = (enter, attack, verify)

@@ -1,0 +1,77 @@
+"""Every verb of the commands is a function of Python, too: the same words, options and answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import robustfl_bench as rb
+from robustfl_bench.commands import python
+from robustfl_bench.commands.results import main as results_main
+
+SMALL: dict[str, Any] = {"rounds": 2, "num_clients": 6, "num_byzantine": 1, "model.hidden": [4]}
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def runs() -> pd.DataFrame:
+    return rb.sweep(aggregator=["krum", "average"], attack=["none", "ipm"], **SMALL | {"model.hidden": [[4]]})
+
+
+def test_every_verb_can_be_called() -> None:
+    verbs = python.verbs()
+    words = {"results table", "results report", "data prepare", "bench judge", "bench decide", "bench arena verify"}
+    assert words <= set(verbs) and len(verbs) == 28
+    for name in verbs:
+        with pytest.raises(rb.ConfigError, match=rf"robustfl-{name} has no 'nothing'"):
+            rb.command(name, nothing=1)
+
+
+def test_it_answers_as_the_command_does(runs: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(runs) == 4 and results_main(["table", "--format", "markdown"]) == 0
+    assert rb.table(format="markdown") == capsys.readouterr().out
+    frame = rb.table()
+    assert isinstance(frame, pd.DataFrame) and set(frame["aggregator"]) == {"krum", "average"}
+    assert results_main(["list", "--format", "json"]) == 0
+    assert rb.command("list") == rb.command("results list") == json.loads(capsys.readouterr().out)
+    kept = rb.table(where=["aggregator=krum"], value="best_accuracy")
+    assert set(kept["aggregator"]) == {"krum"}
+    assert rb.table(format="markdown")._repr_markdown_() == rb.table(format="markdown"), "a page in a notebook"
+    assert rb.table(format="text")._repr_markdown_().startswith("```")
+
+
+def test_what_comes_with_the_package_is_at_hand() -> None:
+    frame = rb.table("boba/table2_mnist")
+    assert {"BOBA", "Average"} & {str(value) for value in frame.to_numpy().flat} or len(frame) > 20
+    advice = rb.recommend("step", 0.2)
+    assert advice == json.loads(rb.command("recommend", partition="step", attackers="0.2", format="json"))
+    assert rb.command("bench docs", "glossary", format="text").startswith("# ")
+    assert any(row["name"] == "digits" for row in rb.command("data list"))
+
+
+def test_a_config_is_composed_and_runs() -> None:
+    config = rb.compose("attack=ipm", aggregator="krum", **SMALL)
+    assert config["aggregator"]["num_byzantine"] == 1 and config["rounds"] == 2
+    assert rb.run(config).path == rb.run(attack="ipm", aggregator="krum", **SMALL).path
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "options", "message"),
+    [
+        ("tabel", (), {}, r"no verb 'tabel' \(did you mean"),
+        ("table", ("boba/nothing",), {}, "unknown table 'boba/nothing'"),
+        ("table", (), {"format": "pdf"}, "invalid choice: 'pdf'"),
+        ("table", (), {"formt": "csv"}, r"robustfl-results table has no 'formt' \(did you mean format\?\)"),
+        ("tune", (), {}, "the following arguments are required: --over"),
+    ],
+)
+def test_a_mistake_is_one_line(name: str, words: tuple[str, ...], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(rb.ConfigError, match=message) as error:
+        rb.command(name, *words, **options)
+    assert "\n" not in str(error.value)
