@@ -43,8 +43,8 @@ def half_radii(dists: Array, masses: Array) -> Array:
     for rows in (slice(start, start + step) for start in range(0, len(dists), step)):
         order = dists[rows].argsort(axis=1)
         reached = masses[order].cumsum(axis=1)
-        half = (reached < reached[:, -1:] / 2).sum(axis=1, keepdims=True)
-        radii[rows] = np.take_along_axis(dists[rows], np.take_along_axis(order, half, axis=1), axis=1)[:, 0]
+        half, each = (reached < reached[:, -1:] / 2).sum(axis=1), np.arange(len(order))
+        radii[rows] = dists[rows][each, order[each, half]]
     return radii
 
 

@@ -5,6 +5,7 @@ Both are computed by blocks of columns, which the threads of a run share.
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -60,13 +61,15 @@ def gram_matrix(*parts: Tensor) -> Tensor:
     rows = [(part.detach().numpy(), _index(firsts)) for part, (firsts, _) in zip(parts, chosen, strict=True)]
 
     def products(columns: slice) -> Array:
-        block = np.concatenate([matrix[:, columns][firsts] for matrix, firsts in rows], dtype=np.float64)
+        parts = [matrix[:, columns][firsts] for matrix, firsts in rows]
+        block = np.concatenate(parts, dtype=np.float64) if len(parts) > 1 else parts[0].astype(np.float64, order="C")
         squares: Array = block @ block.T  # NumPy computes it as a symmetric product: half the work
         return squares
 
-    ends = np.cumsum([0, *(len(firsts) for firsts, _ in chosen)])
+    ends = list(accumulate((len(firsts) for firsts, _ in chosen), initial=0))
     sums = _summed(products, (ends[-1], ends[-1]), parts[0].shape[1])
-    return _repeated(sums, np.concatenate([which + end for end, (_, which) in zip(ends, chosen, strict=False)]))
+    places = [which + end for end, (_, which) in zip(ends, chosen, strict=False)]
+    return _repeated(sums, np.concatenate(places) if len(places) > 1 else places[0])
 
 
 def distance_bounds(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -147,16 +150,21 @@ def distinct(rows: Tensor) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     that are not neighbours may therefore count as different.
     """
     matrix = rows.detach().numpy()
+    samples = np.ascontiguousarray(matrix[:, :: max(1, matrix.shape[1] // SAMPLED)])
+    sampled, size = samples.tobytes(), samples.shape[1] * samples.itemsize
+    keys = [sampled[start : start + size] for start in range(0, len(matrix) * size, size or 1)] or [b""] * len(matrix)
+    if len(set(keys)) == len(keys):
+        return np.arange(len(keys)), np.arange(len(keys))
     alike: dict[bytes, int] = {}
     firsts: list[int] = []
-    which = np.empty(len(matrix), dtype=np.intp)
-    for i, sample in enumerate(np.ascontiguousarray(matrix[:, :: max(1, matrix.shape[1] // SAMPLED)])):
-        place = alike.get(key := sample.tobytes())
-        if place is None or not np.array_equal(matrix[i], matrix[firsts[place]]):
+    which = []
+    for i, key in enumerate(keys):
+        place = alike.get(key)
+        if place is None or not (matrix[i] == matrix[firsts[place]]).all():
             place = alike[key] = len(firsts)
             firsts.append(i)
-        which[i] = place
-    return np.array(firsts, dtype=np.intp), which
+        which.append(place)
+    return np.array(firsts, dtype=np.intp), np.array(which, dtype=np.intp)
 
 
 def _index(firsts: NDArray[np.intp]) -> slice | NDArray[np.intp]:
@@ -166,7 +174,7 @@ def _index(firsts: NDArray[np.intp]) -> slice | NDArray[np.intp]:
 
 def _repeated(distinct: Array, which: NDArray[np.intp]) -> Tensor:
     """The values of pairs of distinct rows, repeated for all pairs of rows."""
-    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[np.ix_(which, which)])
+    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[which[:, None], which])
 
 
 def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: int) -> Array:

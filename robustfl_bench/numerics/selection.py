@@ -36,9 +36,12 @@ def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
 
     Taking the first of the tied updates would favour the honest clients, who come first.
     """
-    last = scores.sort().values[count - 1]
-    below, equal = scores < last, scores == last
-    weights = below.double() + equal.double() * (count - below.sum()) / equal.sum()
+    values = scores.numpy(force=True)
+    last = np.partition(values, count - 1)[count - 1]
+    below, equal = values < last, values == last
+    if not (ties := np.count_nonzero(equal)):  # nan
+        return updates.combine(np.full(updates.n, np.nan))
+    weights = below + equal * ((count - np.count_nonzero(below)) / ties)
     return updates.combine(weights / count)
 
 
@@ -53,18 +56,30 @@ def lowest(updates: Updates, scores: Callable[[Tensor], Tensor], count: int) -> 
         order = most.argsort(stable=True)
         if (most[order[:count]].max() < least[order[count:]]).all():
             return order[:count]
-    return scores(updates.sq_dists).argsort(stable=True)[:count]
+    found = scores(updates.sq_dists)
+    if found.device.type == "cpu":
+        return torch.from_numpy(found.numpy().argsort(kind="stable")[:count])
+    return found.argsort(stable=True)[:count]
 
 
 def nearest_sums(sq_dists: Tensor, others: int, squared: bool = True) -> Tensor:
     """Krum's scores (n,): sums of every client's ``others`` smallest squared distances to other clients, from all
     ``sq_dists`` (n, n); unless ``squared``, sums of the distances."""
 
+    def summed(ordered: Tensor) -> Tensor:
+        nearest = ordered[:, :others]
+        return (nearest if squared else nearest.sqrt()).sum(dim=1)
+
     def sums(rows: slice) -> Tensor:
         dists = sq_dists[rows].clone()
         dists.diagonal(rows.start).fill_(math.inf)
-        nearest = _sorted(dists)[:, :others]
-        return (nearest if squared else nearest.sqrt()).sum(dim=1)
+        return summed(_sorted(dists))
+
+    if sq_dists.device.type == "cpu" and len(sq_dists) ** 2 <= SORTED:
+        dists = sq_dists.numpy().copy()
+        dists.reshape(-1)[:: len(dists) + 1] = math.inf
+        dists.sort(axis=1)
+        return summed(torch.from_numpy(dists))
 
     return by_rows(sums, sq_dists, sq_dists.new_empty(len(sq_dists)))
 

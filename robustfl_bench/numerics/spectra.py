@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.linalg import eigh
+from scipy.linalg.lapack import dsyevr, dsyevr_lwork
 from torch import Tensor
 
 from robustfl_bench.numerics.gram_space import Array
@@ -40,6 +40,7 @@ def _decomposed(updates: Updates) -> tuple[np.ndarray, np.ndarray]:
     return values[order].clip(min=0) / (updates.n - 1), vectors[:, order]
 
 
+EPS = float(np.finfo(np.float64).eps)
 LEAST_TRUST = 1e-9  # any less is rounding error of zero trust, which a huge update would amplify
 
 
@@ -65,11 +66,25 @@ def outliers(gram: np.ndarray, trust: np.ndarray) -> Outliers:
     means = inner @ weights
     centred = inner - means - means[:, None] + weights @ means
     roots = np.sqrt(weights)
-    top = len(active) - 1
-    values, vectors = eigh(roots[:, None] * centred * roots, subset_by_index=[top, top])
-    rounding = len(active) * np.finfo(np.float64).eps * (weights @ inner.diagonal())
-    along = None if values[0] <= rounding else np.abs(centred @ (roots * vectors[:, 0]))
-    return Outliers(active, weights, values[0], along)
+    variance, vector = top_eigenpair(roots[:, None] * centred * roots)
+    rounding = len(active) * EPS * (weights @ inner.diagonal())
+    along = None if variance <= rounding else np.abs(centred @ (roots * vector))
+    return Outliers(active, weights, variance, along)
+
+
+def top_eigenpair(matrix: Array) -> tuple[float, Array]:
+    """The largest eigenvalue of a symmetric matrix (n, n), and its eigenvector (n,) of length 1.
+
+    As ``scipy.linalg.eigh``, whose checks take longer than LAPACK for few clients. Raises LinAlgError without result.
+    """
+    if not np.isfinite(matrix).all():
+        raise ValueError("eigenvalues need finite numbers")
+    n = len(matrix)
+    work, integers, _ = dsyevr_lwork(n, lower=1)
+    values, vectors, _, _, info = dsyevr(matrix, range="I", il=n, iu=n, lower=1, lwork=int(work), liwork=integers)
+    if info:
+        raise np.linalg.LinAlgError(f"no eigenvalue was found (LAPACK dsyevr: {info})")
+    return values[0], vectors[:, 0]
 
 
 def cosines(gram: Array) -> Array:

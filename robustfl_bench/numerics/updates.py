@@ -28,8 +28,13 @@ BLOCK = 16384  # columns per CPU thread for work that reads a block once
 WORTH = 1 << 22  # numbers; a single thread reads fewer faster than a second one wakes
 CACHED = 4096  # columns per thread for work that reads a block twice
 SORTED = 1 << 19  # numbers per thread to sort at a time; with fewer, threads mostly wait for the interpreter
+CACHED_NUMBERS = 1 << 17  # of a block, per thread, that is written and read again
 KEPT = 1 << 25  # sorted numbers that are kept for further questions, 128 MiB
 SMALLEST = 1e-30  # weight; products of smaller ones with float32 numbers can leave the range of float32
+LARGEST = 1 / SMALLEST
+
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -80,12 +85,12 @@ def by_columns(
     return out
 
 
-def _times(factors: Tensor, block: Tensor) -> Tensor:
+def _times(factors: NDArray[np.float32], block: Tensor) -> Tensor:
     """``factors @ block`` for factors (..., n) and a block (n, k); on a CPU by NumPy's BLAS, which is faster."""
     if block.device.type != "cpu":
-        return factors @ block
+        return torch.from_numpy(factors).to(block.device) @ block
     with np.errstate(over="ignore", invalid="ignore"):
-        return torch.from_numpy(factors.numpy() @ block.numpy())
+        return torch.from_numpy(factors @ block.numpy())
 
 
 def _worth(rows: int) -> int:
@@ -94,7 +99,11 @@ def _worth(rows: int) -> int:
 
 
 def all_finite(numbers: Tensor) -> bool:
-    """Whether no number is infinite or nan. Their sum usually shows this, in a tenth of the time."""
+    """Whether no number is infinite or nan. Their sum, or that of their squares, usually shows this, in a tenth of the
+    time."""
+    if numbers.dim() == 1 and numbers.device.type == "cpu":
+        values = numbers.numpy()
+        return math.isfinite(values.dot(values)) or bool(np.isfinite(values).all())
     return math.isfinite(numbers.sum()) or bool(numbers.isfinite().all())
 
 
@@ -108,7 +117,8 @@ def finite_parts(stack: Tensor) -> list[bool]:
 
 def mean_row(rows: Tensor) -> Tensor:
     """Mean (d,) of the rows (n, d), also if their sum overflows."""
-    mean = by_columns(lambda block: _times(rows.new_ones(len(rows)), block), rows, _worth(len(rows))) / len(rows)
+    ones = np.ones(len(rows), dtype=np.float32)
+    mean = by_columns(partial(_times, ones), rows, _worth(len(rows))) / len(rows)
     return mean if all_finite(mean) else rows.double().mean(dim=0).to(rows.dtype)
 
 
@@ -134,14 +144,24 @@ class Updates:
         self, matrix: Tensor, counts: Tensor | None = None, losses: Tensor | None = None, place: Place | None = None
     ) -> None:
         self.n, width = matrix.shape
-        self.place = Place(width, 0, width) if place is None else place
-        self.d = self.place.d
+        self.d = width if place is None else place.d
         self.device = matrix.device
-        self.counts = torch.ones(self.n, dtype=torch.float64, device=self.device) if counts is None else counts
+        if place is not None:
+            self.place = place
+        if counts is not None:
+            self.counts = counts
         self.losses = losses
         self._matrix: Tensor | None = matrix
         self._source: tuple[Updates, Tensor] | None = None
         self._above: Updates | None = None
+
+    @cached_property
+    def counts(self) -> Tensor:
+        return torch.ones(self.n, dtype=torch.float64, device=self.device)
+
+    @cached_property
+    def place(self) -> Place:
+        return Place(self.d, 0, self.d)
 
     @property
     def matrix(self) -> Tensor:
@@ -156,13 +176,17 @@ class Updates:
         if self._matrix is None:
             assert self._source is not None
             source, mixing = self._source
+            shares = mixing.numpy(force=True)
             if self._grouped and self.device.type == "cpu":
-                mixed = _group_sums(mixing, source.columns)
+                mixed = _group_sums(shares, source.columns)
+            elif self.device.type == "cpu" and _are_scales(shares):
+                mixed = _scaled(shares.diagonal().astype(np.float32), source.columns)
             else:
-                mixed = by_columns(partial(_times, mixing.to(source.columns.dtype)), source.columns, made=(self.n,))
-            wide = ((mixing != 0) & (mixing.abs() <= SMALLEST)).any(dim=1) | torch.tensor(not all_finite(mixed))
+                mixed = by_columns(partial(_times, shares.astype(np.float32)), source.columns, made=(self.n,))
+            wide = ((shares != 0) & (np.abs(shares) <= SMALLEST)).any(axis=1) | (not all_finite(mixed))
             if wide.any():
-                mixed[wide] = (mixing[wide] @ source.columns.double()).to(mixed.dtype)
+                rows = torch.from_numpy(wide).to(self.device)
+                mixed[rows] = (mixing[rows] @ source.columns.double()).to(mixed.dtype)
             self._matrix = mixed
         return self._matrix
 
@@ -177,7 +201,7 @@ class Updates:
     @cached_property
     def _grouped(self) -> bool:
         """Whether these updates combine disjoint groups of clients, and are fewer than the clients."""
-        return self._source is not None and _are_groups(self._source[1])
+        return self._source is not None and _are_groups(self._source[1].numpy(force=True))
 
     @cached_property
     def gram(self) -> Tensor:
@@ -197,8 +221,14 @@ class Updates:
 
         Their error is about 1e-16 times the squared lengths (see ``cross_products``).
         """
-        squares = self.gram.diagonal()
-        return (squares[:, None] + squares).sub_(self.gram, alpha=2).clamp_(min=0).fill_diagonal_(0)
+        if self.device.type != "cpu":
+            squares = self.gram.diagonal()
+            return (squares[:, None] + squares).sub_(self.gram, alpha=2).clamp_(min=0).fill_diagonal_(0)
+        gram = self.gram.numpy()
+        dists = gram.diagonal()[:, None] + gram.diagonal()
+        dists -= 2 * gram
+        np.maximum(dists, 0, out=dists).reshape(-1)[:: self.n + 1] = 0
+        return torch.from_numpy(dists)
 
     @cached_property
     def sq_dist_bounds(self) -> tuple[Tensor, Tensor] | None:
@@ -254,7 +284,7 @@ class Updates:
     @cached_property
     def votes(self) -> Tensor:
         """The sum of the clients' signs per coordinate, (d,) float32, integers in [-n, n]; zeros count 0."""
-        ones = self.columns.new_ones(self.n)
+        ones = np.ones(self.n, dtype=np.float32)
         return by_columns(lambda block: _times(ones, block.sign()), self.columns)
 
     def cross(self, vectors: Tensor) -> Tensor:
@@ -283,13 +313,13 @@ class Updates:
         The weights may be a tensor, an array or a list of numbers.
         """
         weights = torch.as_tensor(weights, dtype=torch.float64, device=self.device)
-        if self._source is not None:
-            source, mixing = self._source
-            weights_there, accepted = weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0)
-            if self._matrix is None:
-                return source.combine(weights_there, accepted)
-            return Aggregate(self._product(weights), weights_there, accepted)
-        return Aggregate(self._product(weights), weights, accepted)
+        if self._source is None:
+            return Aggregate(self._product(weights), weights, accepted)
+        source, mixing = self._source
+        weights_there, accepted = weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0)
+        if self._matrix is None:
+            return source.combine(weights_there, accepted)
+        return Aggregate(self._product(weights), weights_there, accepted)
 
     def _product(self, weights: Tensor) -> Tensor:
         """``weights @ matrix``, (d,) float32, for weights of all magnitudes.
@@ -297,27 +327,29 @@ class Updates:
         In float32, tiny updates with huge weights would overflow, huge updates with tiny weights would vanish, and
         partial sums can overflow. Such summands are added in float64.
         """
-        numbers = weights.detach().cpu().numpy()
+        numbers, rows = weights.numpy(force=True), self.columns
         sizes = np.abs(numbers)
-        held = (sizes > SMALLEST) & (sizes < 1 / SMALLEST)
-        wide = (sizes != 0) & ~held  # includes nan, so that it propagates
-        used = np.flatnonzero(held)
-        few = 2 * len(used) < self.n  # reading few rows is faster than a product over all
-        chosen = numbers[used] if few else np.where(held, numbers, 0)
-        factors, index = torch.from_numpy(chosen).to(self.device, self.columns.dtype), torch.from_numpy(used)
-        index = index.to(self.device)
-
-        def times(block: Tensor) -> Tensor:
-            return _times(factors, block.index_select(0, index) if few else block)
-
-        vector = by_columns(times, self.columns, _worth(len(chosen)))
+        held = (sizes > SMALLEST) & (sizes < LARGEST)
+        used = held.nonzero()[0]
+        count = len(used)
+        if count == 1 and self.device.type == "cpu":
+            with np.errstate(over="ignore", invalid="ignore"):
+                row = rows[int(used[0])].numpy() * np.float32(numbers[used[0]])
+            vector = torch.from_numpy(row + np.float32(0))  # as a sum: no negative zero
+        elif 2 * count < self.n:  # reading few rows is faster than a product over all
+            factors, index = numbers[used].astype(np.float32), torch.from_numpy(used).to(self.device)
+            vector = by_columns(lambda block: _times(factors, block.index_select(0, index)), rows, _worth(count))
+        else:
+            factors = (numbers if count == self.n else np.where(held, numbers, 0)).astype(np.float32)
+            vector = by_columns(partial(_times, factors), rows, _worth(self.n))
+        alone = np.count_nonzero(numbers) > count  # weights that are too small or too large, or nan, which propagates
         if not all_finite(vector):
-            vector, wide = torch.zeros_like(vector), sizes != 0
-        if wide.any():
+            vector, alone, held = torch.zeros_like(vector), bool(sizes.any()), np.zeros_like(held)
+        if alone:
             total = vector.double()
-            for client in np.flatnonzero(wide).tolist():
-                total.add_(self.columns[client].double(), alpha=float(numbers[client]))
-            vector = total.to(self.columns.dtype)
+            for client in np.flatnonzero((sizes != 0) & ~held).tolist():
+                total.add_(rows[client].double(), alpha=float(numbers[client]))
+            vector = total.to(rows.dtype)
         return vector
 
     def mix(self, mixing: Tensor) -> "Updates":
@@ -416,23 +448,58 @@ class Updates:
         return ordered
 
 
-def _are_groups(mixing: Tensor) -> bool:
+def _are_groups(mixing: Array) -> bool:
     """Whether no client is in two rows of ``mixing`` (n', n), and n' < n."""
-    return len(mixing) < mixing.shape[1] and bool((mixing != 0).sum(dim=0).max() <= 1)
+    return len(mixing) < mixing.shape[1] and bool(np.count_nonzero(mixing, axis=0).max() <= 1)
 
 
-def _group_sums(mixing: Tensor, rows: Tensor) -> Tensor:
-    """``mixing @ rows`` for a sparse ``mixing`` (n', n); the threads of a run share the n' result rows."""
-    out, weights = rows.new_empty(len(mixing), rows.shape[1]), mixing.numpy()
+def _are_scales(mixing: Array) -> bool:
+    """Whether ``mixing`` (n', n) does no more than to stretch every row."""
+    return len(mixing) == mixing.shape[1] and np.count_nonzero(mixing) == np.count_nonzero(mixing.diagonal())
 
-    def add_up(groups: range) -> None:
-        for group in groups:
-            total = out[group].zero_()
-            for member in np.flatnonzero(weights[group]).tolist():
-                total.add_(rows[member], alpha=float(weights[group, member]))
+
+def _group_sums(mixing: Array, rows: Tensor) -> Tensor:
+    """``mixing @ rows`` for a sparse ``mixing`` (n', n); the threads of a run share the n' result rows.
+
+    Of few numbers, all groups add a member in one call.
+    """
+    out, (groups, members) = rows.new_zeros(len(mixing), rows.shape[1]), np.nonzero(mixing)
+    weights = mixing[groups, members].tolist()
+    if rows.numel() <= CACHED_NUMBERS:
+        turns: dict[tuple[int, float], list[int]] = {}
+        for place, turn in enumerate((np.arange(len(groups)) - np.searchsorted(groups, groups)).tolist()):
+            turns.setdefault((turn, weights[place]), []).append(place)
+        for turn, weight in sorted(turns):
+            some = turns[turn, weight]
+            added = rows.index_select(0, torch.from_numpy(members[some]))
+            out.index_add_(0, torch.from_numpy(groups[some]), added, alpha=weight)
+        return out
+
+    def add_up(some: range) -> None:
+        for group in some:
+            for place in np.flatnonzero(groups == group).tolist():
+                out[group].add_(rows[int(members[place])], alpha=weights[place])
 
     share = max(1, WORTH * len(mixing) // rows.numel())  # number of groups for which it is worth waking a thread
     each(add_up, [range(start, min(start + share, len(mixing))) for start in range(0, len(mixing), share)])
+    return out
+
+
+def _scaled(factors: NDArray[np.float32], rows: Tensor) -> Tensor:
+    """The rows (n, d) on the CPU times their factors (n,), to the bytes of the product with a diagonal matrix."""
+    out, (n, d) = rows.new_empty(*rows.shape), rows.shape
+    made, together = out.numpy(), max(1, CACHED_NUMBERS // max(1, d))
+
+    def fill(first: int) -> None:
+        some = slice(first, first + together)
+        for start in range(0, d, CACHED_NUMBERS):
+            columns = slice(start, start + CACHED_NUMBERS)
+            block = made[some, columns]
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.multiply(rows[some, columns].numpy(), factors[some, None], out=block)
+            block += 0  # a sum has no negative zero
+
+    each(fill, range(0, n, together))
     return out
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +30,8 @@ class Average(Aggregator):
         return None if self.weighted else RingForm(lambda updates: updates, lambda total, n: total / n)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        if not self.weighted:
+            return updates.combine(np.full(updates.n, 1 / updates.n))
         return updates.combine(self._weights(updates.counts))
 
     def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:

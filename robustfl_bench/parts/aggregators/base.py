@@ -232,12 +232,14 @@ class Aggregator(Part):
 
     def _aggregate_of(self, updates: Updates, server: ServerView) -> Any:
         """What the rule returns, with a bare vector as an ``Aggregate``."""
+        result: Any = self.aggregate(updates, server)
+        if hasattr(result, "vector"):
+            return result
         import numpy as np
         import torch
 
         from robustfl_bench.numerics.updates import Aggregate
 
-        result: Any = self.aggregate(updates, server)
         if isinstance(result, torch.Tensor | np.ndarray):
             return Aggregate(torch.as_tensor(result).to(updates.columns))
         return result

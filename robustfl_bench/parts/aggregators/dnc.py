@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
-from scipy.linalg import eigh
 
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.selection import num_kept
+from robustfl_bench.numerics.spectra import top_eigenpair
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 
@@ -76,6 +76,4 @@ def _deviations(gram: Array) -> Array:
     """The points' deviations (n,) from their mean along the direction of most variance, in units of the largest
     singular value."""
     means = gram.mean(axis=0)
-    centred, last = gram - means - means[:, None] + means.mean(), len(gram) - 1
-    deviations: Array = np.abs(eigh(centred, subset_by_index=[last, last])[1][:, 0])
-    return deviations
+    return np.abs(top_eigenpair(gram - means - means[:, None] + means.mean())[1])

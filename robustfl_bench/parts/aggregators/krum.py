@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -68,6 +69,10 @@ class Krum(Aggregator):
         n = updates.n
         self.check_mixed(n)
         chosen = lowest(updates, lambda sq_dists: self._scores(sq_dists, n), self._selected(n))
+        if not self.weighted:
+            weights = np.zeros(n)
+            weights[chosen.numpy(force=True)] = 1 / len(chosen)
+            return updates.combine(weights)
         return updates.combine(self._weights(chosen, updates.counts))
 
     def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
@@ -91,6 +96,6 @@ class Krum(Aggregator):
 
     def _weights(self, chosen: Tensor, counts: Tensor) -> Tensor:
         """The weights (..., n) of all clients when some are ``chosen`` (..., m)."""
-        masses = (counts if self.weighted else torch.ones_like(counts))[chosen]
+        masses = counts[chosen] if self.weighted else counts.new_ones(chosen.shape)
         shares = masses / masses.sum(dim=-1, keepdim=True)
-        return counts.new_zeros(*chosen.shape[:-1], len(counts)).scatter(-1, chosen, shares)
+        return counts.new_zeros(*chosen.shape[:-1], len(counts)).scatter_(-1, chosen, shares)

@@ -70,7 +70,8 @@ def _closest_set(sq_dists: Array, f: int) -> np.ndarray:
 
 def _farther(sq_dists: Array, diameter: float) -> list[int]:
     """The graph of pairs farther apart than ``diameter``: for every point the bits of its neighbours."""
-    return [sum(1 << int(other) for other in np.flatnonzero(row > diameter)) for row in sq_dists]
+    bits = np.packbits(sq_dists > diameter, axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in bits]
 
 
 def _covers(graph: list[int], budget: int) -> Iterator[int]:

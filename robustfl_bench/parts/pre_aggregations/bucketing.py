@@ -28,9 +28,7 @@ class Bucketing(PreAggregation):
         return math.ceil(n / self.bucket_size)
 
     def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
-        order = rng.permutation(updates.n)
-        buckets = [order[start : start + self.bucket_size] for start in range(0, updates.n, self.bucket_size)]
-        mixing = np.zeros((len(buckets), updates.n))
-        for row, members in zip(mixing, buckets, strict=True):
-            row[members] = 1 / len(members)
+        order, bucket = rng.permutation(updates.n), np.arange(updates.n) // self.bucket_size
+        mixing = np.zeros((self.num_made(updates.n), updates.n))
+        mixing[bucket, order] = 1 / np.bincount(bucket)[bucket]
         return updates.mix(torch.from_numpy(mixing).to(updates.device))
