@@ -1,8 +1,10 @@
 """Time of every aggregation rule beside what it cannot do without, and beside other libraries' rules.
 
-    python scripts/benches/bench_aggregators.py [--n 25 115 500] [--d 10000 199210 1200000] [--rules RULE ...]
-        [--peers VENV ...] [--threads 2] [--repeats 7] [--csv FILE] [--png FOLDER]
+    python scripts/benches/bench_aggregators.py [--n 25 115 500] [--d 10000 199210 1200000] [--shapes N,D ...]
+        [--rules RULE ...] [--peers VENV ...] [--threads 2] [--repeats 7] [--csv FILE] [--png FOLDER] [--raced]
 
+Times are processor seconds of a call, in all threads. ``--raced`` takes what another library has, and no more:
+rules, pre-aggregations and attacks.
 The bounds are measured in the same run: reading the matrix once (its sum), one Gram matrix in float64 and one in
 float32 (bare products, without the blocks), and one numpy.sort of the rows of the transposed matrix. Aims: rules
 computed from the Gram matrix at most 1.3 times that in float32; coordinate-wise rules at most 2 times the sort; rules
@@ -20,10 +22,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benches import conditions, measured, medians, parser, report  # first: sets how idle threads wait
+from bench_peer import timed
+from benches import conditions, measured, medians, n_and_d, parser, report  # first: sets how idle threads wait
 
 # isort: split
 import numpy as np
@@ -37,6 +41,8 @@ from robustfl_bench.doors.catalogue.measures import facts
 from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.aggregators.average import Average
+from robustfl_bench.parts.attacks.base import AttackView
 from robustfl_bench.parts.models.mlp import Mlp
 from robustfl_bench.read.pages.pictures.canvas import save
 from robustfl_bench.read.pages.pictures.points import draw_bars
@@ -101,7 +107,41 @@ def attackers(share: float, n: int) -> int:
 
 
 def build(name: str, f: int) -> Any:
-    return targets.build(compose.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"])
+    """The rule of this name, or what ``group=name`` names in another group."""
+    group, _, option = name.rpartition("=")
+    part = compose.resolve([f"{group or 'aggregator'}={option}", f"num_byzantine_declared={f}"]).config
+    return targets.build(part[group][option] if group == "pre_aggregation" else part[group or "aggregator"])
+
+
+def call(name: str, part: Any, matrix: Tensor, f: int, server: ServerView) -> Callable[[], object]:
+    """The work of a rule, a pre-aggregation or an attack that meets the updates for the first time."""
+    if name.startswith("pre_aggregation="):
+        return lambda: part(Updates(matrix), server.rng).columns
+    if not name.startswith("attack="):
+        return lambda: part(Updates(matrix), server)
+    honest = matrix[: len(matrix) - f]
+
+    def view() -> AttackView:
+        return AttackView(
+            honest=Updates(honest),
+            clients=torch.arange(len(honest)),
+            n=len(matrix),
+            num_byzantine=f,
+            round=0,
+            lr=0.1,
+            params=server.params,
+            previous=None,
+            label_counts=torch.arange(len(honest) * CLASSES).view(-1, CLASSES),
+            rng=server.rng,
+            memory={},
+            train_own=lambda params: matrix[len(honest) :],
+            aggregate=lambda crafted: Average()(Updates(matrix), server),
+            upload=lambda rows: rows,
+            after=lambda vector: vector,
+            assess=lambda models: (models.sum(dim=1).double(), None),
+        )
+
+    return lambda: part.craft(view())
 
 
 @contextmanager
@@ -139,10 +179,10 @@ def works(
     matrix = updates.matrix
     transposed = np.ascontiguousarray(matrix.numpy().T)
     jobs: dict[str, Callable[[], object]] = {
-        "reading": matrix.sum,
-        "Gram": lambda: Updates(matrix).gram,
-        "Gram float32": lambda: matrix.numpy() @ matrix.numpy().T,
-        "sort": lambda: np.sort(transposed, axis=1),
+        "reading": partial(timed, matrix.sum),
+        "Gram": partial(timed, lambda: Updates(matrix).gram),
+        "Gram float32": partial(timed, lambda: matrix.numpy() @ matrix.numpy().T),
+        "sort": partial(timed, lambda: np.sort(transposed, axis=1)),
     }
     if others:
         np.save(folder / "matrix.npy", matrix.numpy())
@@ -151,11 +191,12 @@ def works(
     for name in names:
         rule = build(name, f)
         try:
-            rule.check(n)
+            if hasattr(rule, "check"):
+                rule.check(n)
         except ConfigError as error:
             print(f"{name} left out: {error}", file=sys.stderr)
             continue
-        jobs[name] = lambda rule=rule: rule(Updates(matrix), server)  # type: ignore[misc]
+        jobs[name] = partial(timed, call(name, rule, matrix, f, server))
         for library, (rules, ask) in others.items():
             if name not in rules:
                 continue
@@ -183,7 +224,7 @@ def rows_of(seconds: dict[str, float], shape: dict[str, object]) -> list[dict[st
 
 def _aim(name: str, value: float, seconds: dict[str, float]) -> str:
     """Whether a rule is as close to its bound as it should be."""
-    if name in BOUNDS:
+    if name in BOUNDS or "=" in name:
         return ""
     if name in BY_LOSS:
         return "evaluates models"
@@ -199,21 +240,26 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--n", type=int, nargs="+", default=[115], help="clients, Byzantine included (115)")
     arguments.add_argument("--d", type=int, nargs="+", default=[199_210], help="parameters of the model (199210)")
+    arguments.add_argument("--shapes", type=n_and_d, nargs="+", metavar="N,D", help="instead of all pairs of these")
+    arguments.add_argument("--raced", action="store_true", help="what other libraries have")
     arguments.add_argument("--share", type=float, default=0.13, help="attackers among the clients (0.13)")
     arguments.add_argument("--rules", nargs="+", choices=every, default=every, metavar="RULE", help="(all but aliases)")
     arguments.add_argument("--peers", nargs="+", default=[], metavar="VENV", help="where other libraries are installed")
     arguments.add_argument("--png", type=Path, help="a folder for pictures, as in Fig. 3 of BOBA")
     options = arguments.parse_args()
-    if min(options.d) < INPUTS + CLASSES * 2 + 3:
+    shapes = options.shapes or [(n, d) for n in options.n for d in options.d]
+    if min(d for _, d in shapes) < INPUTS + CLASSES * 2 + 3:
         arguments.error(f"--d must be at least {INPUTS + CLASSES * 2 + 3}, the smallest MLP's size")
     print(conditions())
     pythons, rows = [sys.executable, *(str(Path(venv) / "bin" / "python") for venv in options.peers)], []
     with tempfile.TemporaryDirectory() as folder:
         for threads in options.threads:
             with peers(pythons, threads) as others, measured(threads):
-                for n, d in ((n, d) for n in options.n for d in options.d):
+                theirs = dict.fromkeys(name for rules, _ in others.values() for name in rules)
+                for n, d in shapes:
                     f = attackers(options.share, n)
-                    seconds = medians(works(n, d, f, options.rules, others, Path(folder)), options.repeats)
+                    rules = sorted(theirs) if options.raced else options.rules
+                    seconds = medians(works(n, d, f, rules, others, Path(folder)), options.repeats)
                     shape: dict[str, object] = {"n": n, "d": d, "f": f, "threads": threads}
                     rows += rows_of(seconds, shape)
                     if options.png:

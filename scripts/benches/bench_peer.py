@@ -1,14 +1,16 @@
 """Times another library's rules in a process of its own, for bench_aggregators.py.
 
-    python scripts/benches/bench_peer.py byzfl|byzpy
+    python scripts/benches/bench_peer.py byzfl|byzpy THREADS
 
 It needs nothing of this package, so that the library can live in a virtual environment of its own. The first line it
-prints names its rules by our names. Then ``load FILE F`` reads a matrix (n, d) saved by NumPy, for F attackers, and the
-name of a rule applies it once and prints the seconds.
+prints names its rules by our names, and its pre-aggregations and attacks, on the rows before the last F, as
+``pre_aggregation=NAME`` and ``attack=NAME``. Then ``load FILE F`` reads a matrix (n, d) that NumPy saved, for F
+attackers, and the name of a rule applies it as often as ``timed`` says and prints the seconds of a call.
 """
 
 import importlib
 import importlib.util
+import math
 import sys
 import time
 import types
@@ -19,6 +21,18 @@ import numpy as np
 import torch
 
 Rules = dict[str, Callable[[int], Callable[[torch.Tensor], object]]]
+
+LONG = 0.003  # seconds for which calls are repeated, as a single short one is timed badly
+SETS = 10_000  # subsets of clients, at most, for rules that try all of them
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Processor seconds of a call, in all threads: the mean of as many calls as fit in a few milliseconds."""
+    began, calls = time.process_time(), 0
+    while calls == 0 or time.process_time() - began < LONG:
+        work()
+        calls += 1
+    return (time.process_time() - began) / calls
 
 
 def byzfl() -> Rules:
@@ -31,6 +45,7 @@ def byzfl() -> Rules:
     sys.modules["byzfl"] = package
     rules: Any = importlib.import_module("byzfl.aggregators.aggregators")
     before: Any = importlib.import_module("byzfl.aggregators.preaggregators")
+    attacks: Any = importlib.import_module("byzfl.attacks.attacks")
     return {
         "average": lambda f: rules.Average(),
         "coomed": lambda f: rules.Median(),
@@ -42,6 +57,18 @@ def byzfl() -> Rules:
         "rfa": lambda f: rules.GeometricMedian(),
         "centered_clipping": lambda f: rules.CenteredClipping(),
         "caf": lambda f: rules.CAF(f),
+        "monna": lambda f: rules.MoNNA(f),
+        "mda": lambda f: _over_sets(rules.MDA(f), f),
+        "smea": lambda f: _over_sets(rules.SMEA(f), f),
+        "pre_aggregation=nnm": lambda f: before.NNM(f),
+        "pre_aggregation=arc": lambda f: before.ARC(f),
+        "pre_aggregation=clipping": lambda f: before.Clipping(),
+        "pre_aggregation=bucketing": lambda f: before.Bucketing(2),
+        "attack=ipm": lambda f: _of_honest(attacks.InnerProductManipulation(10.0), f),
+        "attack=lie": lambda f: _of_honest(attacks.ALittleIsEnough(1.5), f),
+        "attack=sign_flip": lambda f: _of_honest(attacks.SignFlipping(), f),
+        "attack=gauss": lambda f: _of_honest(attacks.Gaussian(), f),
+        "attack=mimic": lambda f: _of_honest(attacks.Mimic(), f),
     }
 
 
@@ -76,6 +103,19 @@ def _after(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callabl
     return lambda matrix: second(first(matrix))
 
 
+def _of_honest(attack: Any, f: int) -> Callable[[torch.Tensor], object]:
+    return lambda matrix: attack(matrix[: len(matrix) - f])
+
+
+def _over_sets(rule: Any, f: int) -> Callable[[torch.Tensor], object]:
+    def work(matrix: torch.Tensor) -> object:
+        if (sets := math.comb(len(matrix), f)) > SETS:
+            raise ValueError(f"it tries all {sets:.0e} sets of clients")
+        return rule(matrix)
+
+    return work
+
+
 def main() -> None:
     """Answer the lines of standard input."""
     rules = {"byzfl": byzfl, "byzpy": byzpy}[sys.argv[1]]()
@@ -88,13 +128,12 @@ def main() -> None:
             matrix, f = torch.from_numpy(np.load(more[0])), int(more[1])
             continue
         rule = rules[word](f)
-        began = time.perf_counter()
         try:
-            rule(matrix)
+            seconds = timed(lambda: rule(matrix))  # noqa: B023 # it is called at once
         except Exception as error:
             print("failed:", " ".join(str(error).split())[:200], flush=True)
         else:
-            print(time.perf_counter() - began, flush=True)
+            print(seconds, flush=True)
 
 
 if __name__ == "__main__":
