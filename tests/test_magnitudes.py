@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.linalg import eigh
 
+from robustfl_bench.numerics import updates as numbers
 from robustfl_bench.numerics.gram_space import medoid, pair_distances
 from robustfl_bench.numerics.selection import exact_sum
+from robustfl_bench.numerics.spectra import top_eigenpair
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.parts.aggregators.avgrej import AvgRej
 from robustfl_bench.parts.aggregators.cfl import Cfl
@@ -284,3 +287,30 @@ def test_clients_with_next_to_no_weight_are_not_let_in() -> None:
 def test_effective_number_of_clients(weights: list[float], expected: float) -> None:
     assert weight_metrics.effective_clients(torch.tensor(weights, dtype=torch.float64)) == pytest.approx(expected)
     assert math.isfinite(expected)
+
+
+def test_short_ways_give_the_bytes_of_the_products_they_stand_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((7, 301), dtype=np.float32)
+    rows[:, ::5] = -0.0
+    updates = Updates(torch.from_numpy(rows))
+    factors = rng.uniform(0, 1, 7)
+    stretched = updates.mix(torch.from_numpy(np.diag(factors))).columns.numpy()
+    assert stretched.tobytes() == (np.diag(factors).astype(np.float32) @ rows).tobytes()
+    alone = updates.combine(np.eye(7)[3] * 0.3).vector.numpy()
+    assert alone.tobytes() == (np.float32([0.3]) @ rows[3:4]).tobytes()
+    mixing = torch.zeros(3, 7, dtype=torch.float64)
+    for group, members in enumerate(([4, 0, 2], [1, 6], [3, 5])):
+        mixing[group, members] = 1 / len(members)
+    at_once = updates.mix(mixing).columns.numpy()
+    monkeypatch.setattr(numbers, "CACHED_NUMBERS", 0)
+    assert at_once.tobytes() == updates.mix(mixing).columns.numpy().tobytes()  # one group after the other
+
+
+def test_the_largest_eigenpair_is_that_of_scipy_to_the_byte() -> None:
+    points = np.random.default_rng(0).standard_normal((9, 4))
+    values, vectors = eigh(points @ points.T, subset_by_index=[8, 8])
+    value, vector = top_eigenpair(points @ points.T)
+    assert (value, vector.tobytes()) == (values[0], vectors[:, 0].tobytes())
+    with pytest.raises(ValueError, match="infs or NaNs"):
+        top_eigenpair(np.full((2, 2), np.inf))

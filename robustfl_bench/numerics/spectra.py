@@ -75,11 +75,9 @@ def outliers(gram: np.ndarray, trust: np.ndarray) -> Outliers:
 def top_eigenpair(matrix: Array) -> tuple[float, Array]:
     """The largest eigenvalue of a symmetric matrix (n, n), and its eigenvector (n,) of length 1.
 
-    As ``scipy.linalg.eigh``, whose checks take longer than LAPACK for few clients. Raises LinAlgError without result.
+    The bytes are those of ``scipy.linalg.eigh``, whose checks take longer than LAPACK for few clients.
     """
-    if not np.isfinite(matrix).all():
-        raise ValueError("eigenvalues need finite numbers")
-    n = len(matrix)
+    n = len(np.asarray_chkfinite(matrix))
     work, integers, _ = dsyevr_lwork(n, lower=1)
     values, vectors, _, _, info = dsyevr(matrix, range="I", il=n, iu=n, lower=1, lwork=int(work), liwork=integers)
     if info:

@@ -32,6 +32,7 @@ CACHED_NUMBERS = 1 << 17  # of a block, per thread, that is written and read aga
 KEPT = 1 << 25  # sorted numbers that are kept for further questions, 128 MiB
 SMALLEST = 1e-30  # weight; products of smaller ones with float32 numbers can leave the range of float32
 LARGEST = 1 / SMALLEST
+MANY = 512  # updates; matrices (n, n) of more are changed in place, as another would take much memory
 
 
 Array = NDArray[np.float64]
@@ -221,7 +222,7 @@ class Updates:
 
         Their error is about 1e-16 times the squared lengths (see ``cross_products``).
         """
-        if self.device.type != "cpu":
+        if self.device.type != "cpu" or self.n > MANY:
             squares = self.gram.diagonal()
             return (squares[:, None] + squares).sub_(self.gram, alpha=2).clamp_(min=0).fill_diagonal_(0)
         gram = self.gram.numpy()
