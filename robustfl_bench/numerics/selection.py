@@ -36,7 +36,7 @@ def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
 
     Taking the first of the tied updates would favour the honest clients, who come first.
     """
-    values = scores.numpy(force=True)
+    values = scores.detach().cpu().numpy()
     last = np.partition(values, count - 1)[count - 1]
     below, equal = values < last, values == last
     if not (ties := np.count_nonzero(equal)):  # nan

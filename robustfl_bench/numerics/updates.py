@@ -177,7 +177,7 @@ class Updates:
         if self._matrix is None:
             assert self._source is not None
             source, mixing = self._source
-            shares = mixing.numpy(force=True)
+            shares = mixing.detach().cpu().numpy()
             if self._grouped and self.device.type == "cpu":
                 mixed = _group_sums(shares, source.columns)
             elif self.device.type == "cpu" and _are_scales(shares):
@@ -202,7 +202,7 @@ class Updates:
     @cached_property
     def _grouped(self) -> bool:
         """Whether these updates combine disjoint groups of clients, and are fewer than the clients."""
-        return self._source is not None and _are_groups(self._source[1].numpy(force=True))
+        return self._source is not None and _are_groups(self._source[1].detach().cpu().numpy())
 
     @cached_property
     def gram(self) -> Tensor:
@@ -308,7 +308,7 @@ class Updates:
         own = self.place.sum(gram_matrix(vectors))
         return torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.T, own], dim=1)])
 
-    def combine(self, weights: Tensor, accepted: Tensor | None = None) -> Aggregate:
+    def combine(self, weights: Tensor | Array, accepted: Tensor | None = None) -> Aggregate:
         """The aggregate ``weights @ matrix`` for (n,) weights; a zero weight leaves a client out entirely.
 
         The weights may be a tensor, an array or a list of numbers.
@@ -328,7 +328,7 @@ class Updates:
         In float32, tiny updates with huge weights would overflow, huge updates with tiny weights would vanish, and
         partial sums can overflow. Such summands are added in float64.
         """
-        numbers, rows = weights.numpy(force=True), self.columns
+        numbers, rows = weights.detach().cpu().numpy(), self.columns
         sizes = np.abs(numbers)
         held = (sizes > SMALLEST) & (sizes < LARGEST)
         used = held.nonzero()[0]
@@ -343,7 +343,9 @@ class Updates:
         else:
             factors = (numbers if count == self.n else np.where(held, numbers, 0)).astype(np.float32)
             vector = by_columns(partial(_times, factors), rows, _worth(self.n))
-        alone = np.count_nonzero(numbers) > count  # weights that are too small or too large, or nan, which propagates
+        alone = bool(
+            np.count_nonzero(numbers) > count
+        )  # weights that are too small or too large, or nan, which propagates
         if not all_finite(vector):
             vector, alone, held = torch.zeros_like(vector), bool(sizes.any()), np.zeros_like(held)
         if alone:
@@ -456,7 +458,7 @@ def _are_groups(mixing: Array) -> bool:
 
 def _are_scales(mixing: Array) -> bool:
     """Whether ``mixing`` (n', n) does no more than to stretch every row."""
-    return len(mixing) == mixing.shape[1] and np.count_nonzero(mixing) == np.count_nonzero(mixing.diagonal())
+    return len(mixing) == mixing.shape[1] and bool(np.count_nonzero(mixing) == np.count_nonzero(mixing.diagonal()))
 
 
 def _group_sums(mixing: Array, rows: Tensor) -> Tensor:

@@ -61,8 +61,8 @@ def byzfl() -> Rules:
         "mda": lambda f: _over_sets(rules.MDA(f), f),
         "smea": lambda f: _over_sets(rules.SMEA(f), f),
         "pre_aggregation=nnm": lambda f: before.NNM(f),
-        "pre_aggregation=arc": lambda f: before.ARC(f),
-        "pre_aggregation=clipping": lambda f: before.Clipping(),
+        "pre_aggregation=arc": lambda f: _of_a_copy(before.ARC(f)),
+        "pre_aggregation=clipping": lambda f: _of_a_copy(before.Clipping()),
         "pre_aggregation=bucketing": lambda f: before.Bucketing(2),
         "attack=ipm": lambda f: _of_honest(attacks.InnerProductManipulation(10.0), f),
         "attack=lie": lambda f: _of_honest(attacks.ALittleIsEnough(1.5), f),
@@ -101,6 +101,11 @@ def byzpy() -> Rules:
 
 def _after(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[torch.Tensor], object]:
     return lambda matrix: second(first(matrix))
+
+
+def _of_a_copy(first: Any) -> Callable[[torch.Tensor], object]:
+    """What writes into the matrix that it is given; on the second call nothing would be left to do."""
+    return lambda matrix: first(matrix.clone())
 
 
 def _of_honest(attack: Any, f: int) -> Callable[[torch.Tensor], object]:

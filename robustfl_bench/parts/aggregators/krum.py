@@ -71,7 +71,7 @@ class Krum(Aggregator):
         chosen = lowest(updates, lambda sq_dists: self._scores(sq_dists, n), self._selected(n))
         if not self.weighted:
             weights = np.zeros(n)
-            weights[chosen.numpy(force=True)] = 1 / len(chosen)
+            weights[chosen.detach().cpu().numpy()] = 1 / len(chosen)
             return updates.combine(weights)
         return updates.combine(self._weights(chosen, updates.counts))
 
