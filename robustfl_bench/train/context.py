@@ -50,7 +50,7 @@ class Context(RoundContext):
 
     def train(self) -> Updates:
         federation, honest = self.federation, self.cohort.honest
-        ids, buffer = federation.honest_ids[honest].tolist(), federation.buffer[: len(honest)]
+        ids, buffer = federation.clients.honest_ids[honest].tolist(), federation.storage.buffer[: len(honest)]
         return self.train_clients(federation.honest, honest, ids, "honest", buffer)
 
     def train_clients(
@@ -71,7 +71,7 @@ class Context(RoundContext):
         for start in different.values():
             rows = [row for row, other in enumerate(starts) if other is start]
             chosen, named = ([every[row] for row in rows] for every in (clients, ids))
-            buffer = federation.rows(len(rows))
+            buffer = federation.storage.rows(len(rows))
             part = federation.train(population, chosen, named, "batches", start, buffer, memory, work)
             assert part.losses is not None
             out[rows], counts[rows], losses[rows] = part.matrix, part.counts, part.losses
@@ -95,7 +95,7 @@ class Context(RoundContext):
 
         def questions(crafted: Tensor) -> Questions:
             counts = torch.cat([honest.counts, federation.counts[self._byzantine_ids]])
-            return Questions(honest, self._sent(crafted), counts, federation.buffer[: len(self.cohort)])
+            return Questions(honest, self._sent(crafted), counts, federation.storage.buffer[: len(self.cohort)])
 
         view = self._attack_view(honest, rule, questions)
         if federation.settings.knowledge == "own":
@@ -243,7 +243,7 @@ class Context(RoundContext):
 
     @property
     def _byzantine_ids(self) -> list[int]:
-        ids: list[int] = self.federation.byzantine_ids[self.cohort.byzantine].tolist()
+        ids: list[int] = self.federation.clients.byzantine_ids[self.cohort.byzantine].tolist()
         return ids
 
     def _sent(self, rows: Tensor) -> Tensor:
@@ -252,7 +252,7 @@ class Context(RoundContext):
 
     def _appended(self, honest: Updates, rows: Tensor) -> Updates:
         """The honest updates followed by the Byzantine clients' ``rows``."""
-        buffer = self.federation.buffer[: len(self.cohort)]
+        buffer = self.federation.storage.buffer[: len(self.cohort)]
         return honest.append(rows, self.federation.counts[self._byzantine_ids], buffer)
 
     def _attack_view(self, honest: Updates, rule: Rule, questions: Callable[[Tensor], Questions]) -> AttackView:
@@ -261,7 +261,7 @@ class Context(RoundContext):
             honest = Updates(self._sent(honest.columns), honest.counts, honest.losses, honest.place)
         return AttackView(
             honest=honest,
-            clients=torch.from_numpy(federation.honest_ids[self.cohort.honest]),
+            clients=torch.from_numpy(federation.clients.honest_ids[self.cohort.honest]),
             n=len(self.cohort),
             num_byzantine=len(self.cohort.byzantine),
             round=self.model.round,
@@ -286,7 +286,7 @@ class Context(RoundContext):
         Training from any other ``start`` is a trial, which must not change their memory.
         """
         federation, attackers, ids = self.federation, self.cohort.byzantine, self._byzantine_ids
-        rows = federation.rows(len(attackers))
+        rows = federation.storage.rows(len(attackers))
         if start is self.model.params:
             updates = self.train_clients(federation.byzantine, attackers, ids, "byzantine", rows)
         else:
@@ -303,8 +303,10 @@ class Context(RoundContext):
         if federation.settings.byzantine_placement == "add":
             return honest.mean.expand(len(attackers), -1)
         # Memory of unpoisoned samples does not fit the poisoned ones, which may be more in number.
-        name, rows = "byzantine, no attack", federation.rows(len(attackers))
-        return self.train_clients(federation.byzantine_clean, attackers, self._byzantine_ids, name, rows).columns
+        name, rows = "byzantine, no attack", federation.storage.rows(len(attackers))
+        return self.train_clients(
+            federation.clients.byzantine_clean, attackers, self._byzantine_ids, name, rows
+        ).columns
 
     def _of_their_own(self, view: AttackView, rule: Rule) -> AttackView:
         """The view of attackers that know no honest update, only the updates that they compute on their own samples.
@@ -325,7 +327,7 @@ class Context(RoundContext):
 
         label_counts = torch.zeros(len(attackers), 0, dtype=torch.int64)
         if not federation.network.regression:
-            label_counts = federation.byzantine.label_counts(federation.num_classes)[attackers]
+            label_counts = federation.byzantine.label_counts(federation.clients.num_classes)[attackers]
         mine = replace(
             view,
             honest=Updates(own, federation.counts[ids]),
@@ -354,17 +356,19 @@ class Context(RoundContext):
         parts, network = federation.parts, federation.network
 
         def train_per_class() -> Tensor:
-            classes = list(range(federation.num_classes))
-            rows = federation.rows(len(classes))
-            rows = federation.train(federation.server, classes, classes, "server batches", model, rows).matrix
+            classes = list(range(federation.clients.num_classes))
+            rows = federation.storage.rows(len(classes))
+            rows = federation.train(federation.clients.server, classes, classes, "server batches", model, rows).matrix
             return require_finite(rows, model.round, "the server's update for a class is not finite")
 
         def train_together() -> Tensor:
-            rows = federation.train(federation.server_together, [0], [0], "server", model, federation.rows(1)).matrix
+            rows = federation.train(
+                federation.clients.server_together, [0], [0], "server", model, federation.storage.rows(1)
+            ).matrix
             return require_finite(rows[0], model.round, "the server's own update is not finite")
 
         def gradient(params: Tensor) -> Tensor:
-            found = network.gradient(params, federation.server.x, federation.server.y)
+            found = network.gradient(params, federation.clients.server.x, federation.clients.server.y)
             return require_finite(found, model.round, "the server's gradient is not finite")
 
         per_class, together = cache(train_per_class), cache(train_together)
@@ -382,7 +386,7 @@ class Context(RoundContext):
                 memory=MappingProxyType(model.memory.rule),
                 train_per_class=per_class,
                 train_together=together,
-                loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
+                loss=lambda params: network.losses(params, federation.clients.server.x, federation.clients.server.y),
                 gradient=gradient,
                 losses_of=lambda params, clients: federation.reported_losses(params, clients, model.round + 1),
                 layers=tuple(shape.numel() for _, shape in network.slots.values()),

@@ -28,21 +28,21 @@ class Tested:
 
 def on_test_set(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> Tested:
     """The test of the models (k, d) on the test set, which is neither corrupted nor poisoned."""
-    return _tested(federation, params, cohorts, federation.test_parts)
+    return _tested(federation, params, cohorts, federation.clients.test_parts)
 
 
 def on_validation_set(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> Tested | None:
     """The same on the samples held out for validation, None if there are none."""
-    parts = federation.validation_parts
+    parts = federation.clients.validation_parts
     return _tested(federation, params, cohorts, parts) if parts else None
 
 
 def on_goal(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> float | None:
     """The share of the attackers' goal samples that are classified as they want, None without a goal."""
-    if federation.goal is None:
+    if federation.clients.goal is None:
         return None
     models = _serving(federation, cohorts)
-    reached = [federation.network.evaluate(params[model], *federation.goal)[1] for model in models]
+    reached = [federation.network.evaluate(params[model], *federation.clients.goal)[1] for model in models]
     return float(np.mean([counts.trace() / counts.sum() for counts in reached if counts is not None]))
 
 

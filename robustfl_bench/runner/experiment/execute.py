@@ -4,6 +4,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -221,9 +222,9 @@ def _in_precision(request: Request, federation: Any) -> str:
     from robustfl_bench.numerics.network import bfloat16
 
     precision = request.settings.precision
-    products = set_precision(precision, federation.data.train_x.device)
+    products = set_precision(precision, federation.clients.data.train_x.device)
     if precision == "medium" and (network := bfloat16.rounded(federation.network)) is not None:
-        federation.network = network
+        federation.clients.network = network
         return "bfloat16"
     return products
 
@@ -291,27 +292,24 @@ def _load(request: Request) -> Any:
 
 
 def _federation(request: Request, data: Any, where: memory.Where = "float32") -> Any:
-    from robustfl_bench.train.stack import Stackable
+    from robustfl_bench.train.federation import Store, federation_of
+    from robustfl_bench.train.storage import InBfloat16, InMemory, OnDisk
 
-    own = request.settings, request.parts, data
+    s, shelf = request.settings, None
+    store: Store = InMemory
     if where == "file":
-        from robustfl_bench.train.storage import OnDisk
-
-        federation: Stackable = OnDisk(*own)
+        store = partial(OnDisk, folder=Path(s.results_dir).expanduser())
     elif where == "bfloat16":
-        from robustfl_bench.train.storage import InBfloat16
+        store = partial(InBfloat16, batch_size=s.batch_size)
+    elif (files := samples.shared(request, data.train_x.device)) is not None:
+        from robustfl_bench.runner.experiment.shelf import Shelf
 
-        federation = InBfloat16(*own)
-    elif (shelf := samples.shared(request, data.train_x.device)) is not None:
-        from robustfl_bench.runner.experiment.shared_clients import SharedClients
-
-        federation = SharedClients(*own, shelf)
-    else:
-        federation = Stackable(*own)
+        shelf = Shelf(files, data.digest)
+    federation = federation_of(s, request.parts, data, store, shelf)
     if overrides(request.parts.attack, "claim"):
         from robustfl_bench.train.claims import claimed
 
-        federation.counts = claimed(federation)
+        federation.clients.counts = claimed(federation.clients)
     return federation
 
 
@@ -324,7 +322,7 @@ def _train_beside_others(
     """Train in this process, and go on from the last checkpoint where other runs had filled the GPU."""
     import torch
 
-    device = federation.data.train_x.device
+    device = federation.clients.data.train_x.device
     while True:
         try:
             return (yield from _train_here(request, federation, folder, trackers, silent))
@@ -342,7 +340,7 @@ def _train_here(
     from robustfl_bench.train.loop import run
     from robustfl_bench.train.metrics import METRICS
 
-    s, stamp, clock = request.settings, provenance.stamp(request, federation.data), Clock()
+    s, stamp, clock = request.settings, provenance.stamp(request, federation.clients.data), Clock()
     state = begin(federation, folder, stamp)
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds
