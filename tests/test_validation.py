@@ -17,6 +17,7 @@ from robustfl_bench.read.tables.pivot import pivot, tuned
 from robustfl_bench.read.tables.sheets import FORMATS
 from robustfl_bench.runner.config import compose, request
 from robustfl_bench.runner.experiment.execute import execute
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.store import folders
 from tests.conftest import Bench, contents, run_cli, run_folders
 from tests.presets import federation as clustered
@@ -111,9 +112,9 @@ def test_a_run_returns_its_best_validation_accuracy_and_names_the_test_accuracy_
     monkeypatch.chdir(tmp_path)
     returned = {}
     for share in ("0.2", "null"):
-        cfg, call = request.composed(["rounds=12", "lr=0.3", f"validation_share={share}", f"results_dir=r{share}"])
-        returned[share] = execute(cfg, call)
-        assert execute(cfg, call) == returned[share], "a stored result returns the same"
+        asked = request.composed(["rounds=12", "lr=0.3", f"validation_share={share}", f"results_dir=r{share}"])
+        returned[share] = execute(Request(*asked))
+        assert execute(Request(*asked)) == returned[share], "a stored result returns the same"
     (folder,) = run_folders(tmp_path / "r0.2").values()
     rows = records.metrics(folder)
     best = rows.loc[rows["validation_accuracy"].idxmax()]
@@ -135,7 +136,7 @@ def test_a_diverged_run_is_infinitely_bad_for_a_sweeper(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     accuracy, _ = request.composed(["rounds=4", "lr=1e10"])
     distance, _ = request.composed([*NATURAL, "rounds=40", "lr=1e30"])
-    assert [execute(accuracy), execute(accuracy), execute(distance)] == [-math.inf, -math.inf, math.inf]
+    assert [execute(Request(config)) for config in (accuracy, accuracy, distance)] == [-math.inf, -math.inf, math.inf]
 
 
 def tuned_run(results: Path, lr: float, seed: int, validation: float, test: float, *, diverged: bool = False) -> None:

@@ -14,7 +14,6 @@ from robustfl_bench.base.console import note
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, FailedClosed, Interrupted, Terminated
 from robustfl_bench.parts import datasets
-from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers, memory, own_metrics, provenance, samples, trained
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.machine import (
@@ -51,28 +50,23 @@ class RunFailed(RuntimeError):
 
 
 def execute(
-    cfg: Mapping[str, Any],
-    call: Call | None = None,
-    train: "Train | None" = None,
-    note: Callable[[str], None] = note,
-    kept: bool = True,
+    request: Request, train: "Train | None" = None, note: Callable[[str], None] = note, kept: bool = True
 ) -> float:
     """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``. While
     another process makes it, wait for that; with ``wait`` false raises RunLocked.
 
     A stored result, or a ``kept`` one, answers without building the parts, which would import torch.
     """
-    request = Request(cfg, call)
-    if cfg.get("tracker"):
+    if request.composed.get("tracker"):
         request.check()  # the rest was checked when the result was made
     answer, earlier = (answers.existing if kept else answers.stored)(request, note), request.folder.ended_at
     if answer is not None:
-        answers.unfollowed(cfg, note)
+        answers.unfollowed(request.composed, note)
     while answer is None:
         try:
             answer = complete(request, train, note)
         except RunLocked as error:
-            if not cfg["wait"]:
+            if not request.settings.wait:
                 raise
             note(f"{error}: its result is waited for; wait=false leaves it to that process")
             time.sleep(POLL)
@@ -245,6 +239,7 @@ def _all_rows(request: Request, folder: folders.RunFolder) -> list[dict[str, flo
 
 def take_part(request: Request, train: "Train") -> None:
     """Train as a client of an experiment whose results another process writes. Raises ConfigError or DataError."""
+    request.check()
     _ = request.code
     data = _load(request)
     federation = _federation(request, data)
