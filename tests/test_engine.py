@@ -247,8 +247,8 @@ def test_server_data_are_made_only_when_read() -> None:
     without, with_server = (federation("attack=ipm", f"aggregator={rule}", "rounds=1") for rule in ("krum", "boba"))
     for f in (without, with_server):
         trained(f)
-    assert "server" not in vars(without)
-    assert "server" in vars(with_server)
+    assert "server" not in vars(without.clients)
+    assert "server" in vars(with_server.clients)
 
 
 def test_three_rounds_by_hand() -> None:

@@ -44,6 +44,7 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import initial_state, step
+from robustfl_bench.train.sight import reported_losses
 from tests import reference_attacks as slow
 from tests.presets import Recording, small, trained
 from tests.rounds import names, refused
@@ -121,7 +122,7 @@ class Lies(Attack):
 
 def test_attackers_report_true_losses_while_the_attack_pauses() -> None:
     f = small(*ATTACKED, attack=Scheduled(Lies(), first=2))
-    told = [f.reported_losses(f.network.initial, torch.from_numpy(f.clients.byzantine_ids), round) for round in (1, 2)]
+    told = [reported_losses(f, f.network.initial, torch.from_numpy(f.clients.byzantine_ids), round) for round in (1, 2)]
     position = torch.arange(len(f.clients.byzantine_ids))
     assert (told[1] == -1).all() and (told[0] > 0).all()
     true = f.clients.losses(f.clients.byzantine_clean, position.tolist(), f.network.initial[None])[:, 0]

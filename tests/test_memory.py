@@ -22,6 +22,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.protocols.state import Memory, State
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.rounds import initial_state
+from robustfl_bench.train.sight import reported_losses
 from tests.presets import small as federation
 from tests.presets import trained
 
@@ -110,7 +111,7 @@ def test_local_updates_remember_and_trials_of_attackers_leave_no_trace() -> None
 def test_losses_are_those_on_the_clients_own_samples_unless_they_lie(placement: str) -> None:
     f = federation(*ATTACKED, f"byzantine_placement={placement}", attack=Liar())
     params, everyone = f.network.initial, torch.arange(f.settings.total_clients)
-    told = f.reported_losses(params, everyone, 1)
+    told = reported_losses(f, params, everyone, 1)
     for position, i in enumerate(f.clients.honest_ids):
         own = f.honest.slice(position)
         assert told[i].item() == pytest.approx(
@@ -124,7 +125,7 @@ def test_losses_are_those_on_the_clients_own_samples_unless_they_lie(placement: 
         loss = f.network.evaluate(params, f.byzantine.x[own], f.byzantine.y[own])[0]
         assert liars[0].item() == pytest.approx(loss, rel=1e-5)
     some = torch.tensor([int(f.clients.byzantine_ids[1]), int(f.clients.honest_ids[5]), int(f.clients.honest_ids[0])])
-    assert torch.allclose(f.reported_losses(params, some, 1)[1:], told[some][1:])
+    assert torch.allclose(reported_losses(f, params, some, 1)[1:], told[some][1:])
     assert f.counts[f.clients.honest_ids].tolist() == f.honest.sizes.tolist()
 
 

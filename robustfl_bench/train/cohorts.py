@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -107,15 +107,6 @@ class Cohorts:
         honest, byzantine = (np.flatnonzero(np.isin(all_ids, ids)).tolist()
                              for all_ids in (clients.honest_ids, clients.byzantine_ids))  # fmt: skip
         return Cohort(honest, byzantine)
-
-    def users(self, cohorts: Sequence[Cohort]) -> np.ndarray:
-        """The number of honest clients of each true cluster that train each model, (K, k); without clusters, K = 1."""
-        clusters = self._clients.clusters
-        counts = np.zeros((len(self._clients.test_parts), len(cohorts)), dtype=np.int64)
-        for model, cohort in enumerate(cohorts):
-            ids = self._clients.honest_ids[cohort.honest]
-            np.add.at(counts[:, model], np.zeros_like(ids) if clusters is None else clusters[ids], 1)
-        return counts
 
     @cached_property
     def _choice(self) -> Choice:

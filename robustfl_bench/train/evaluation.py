@@ -48,9 +48,19 @@ def on_goal(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -
 
 def _serving(federation: Federation, cohorts: Sequence[Cohort]) -> np.ndarray:
     """The model of each true cluster, (K,): the one that most of its honest clients train."""
-    users = federation.cohorts.users(cohorts)
-    models: np.ndarray = np.where(users.any(axis=1), users.argmax(axis=1), users.sum(axis=0).argmax())
+    counts = users(federation, cohorts)
+    models: np.ndarray = np.where(counts.any(axis=1), counts.argmax(axis=1), counts.sum(axis=0).argmax())
     return models
+
+
+def users(federation: Federation, cohorts: Sequence[Cohort]) -> np.ndarray:
+    """The number of honest clients of each true cluster that train each model, (K, k); without clusters, K = 1."""
+    clients = federation.clients
+    counts = np.zeros((len(clients.test_parts), len(cohorts)), dtype=np.int64)
+    for model, cohort in enumerate(cohorts):
+        ids = clients.honest_ids[cohort.honest]
+        np.add.at(counts[:, model], np.zeros_like(ids) if clients.clusters is None else clients.clusters[ids], 1)
+    return counts
 
 
 def _tested(

@@ -157,26 +157,3 @@ class Federation:
         remembers = bool(samples.memory)  # a memory that clients share cannot be changed by several threads
         losses += [train(*turn) for turn in others] if remembers else network.each(lambda turn: train(*turn), others)
         return torch.cat(losses)
-
-    def reported_losses(self, params: Tensor, ids: Tensor, round: int) -> Tensor:
-        """The mean losses (m,) float64 at a model (d,) that the clients ``ids`` (m,) report for their training samples.
-
-        Added clients have no samples; their true loss is the mean of the honest clients' losses. Byzantine clients may
-        report false losses in a ``round`` (from 1) in which the attack is active.
-        """
-        clients, attack = self.clients, self.parts.attack
-        honest, byzantine = (
-            np.flatnonzero(np.isin(every, ids.cpu())) for every in (clients.honest_ids, clients.byzantine_ids)
-        )
-        losses = torch.zeros(self.settings.total_clients, dtype=torch.float64, device=params.device)
-        if len(honest):
-            losses[clients.honest_ids[honest]] = clients.losses(self.honest, honest.tolist(), params[None])[:, 0]
-        if len(byzantine):
-            reported = losses[clients.honest_ids[honest]]
-            if self.settings.byzantine_placement == "replace":
-                own = clients.losses(self.attackers_samples(round), byzantine.tolist(), params[None])[:, 0]
-            else:
-                own = reported.mean().expand(len(byzantine))
-            false = attack.report(own, reported) if attack.active(round) else own
-            losses[clients.byzantine_ids[byzantine]] = false
-        return losses[ids]

@@ -26,7 +26,7 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.parts.protocols.base import Rule
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.train import rounds
+from robustfl_bench.train import rounds, sight
 from robustfl_bench.train.context import Context
 from robustfl_bench.train.federation import federation_of
 
@@ -44,7 +44,7 @@ def one_by_one() -> Iterator[None]:
     def answers(context: Context, rule: Rule, questions: Questions) -> Tensor:
         return torch.stack([rule(alone(questions, number)).vector for number in range(len(questions))])
 
-    with patch.object(Questions, "__getitem__", alone), patch.object(Context, "_answers", answers):
+    with patch.object(Questions, "__getitem__", alone), patch.object(sight, "answers", answers):
         yield
 
 

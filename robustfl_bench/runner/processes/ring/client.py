@@ -25,7 +25,8 @@ from robustfl_bench.runner.processes.ring.step import Link, RingStep, told
 from robustfl_bench.runner.store import sealed
 from robustfl_bench.runner.store.folders import RING, RunFolder
 from robustfl_bench.runner.store.writing import Damaged, named, remove_leftovers
-from robustfl_bench.train.context import Context, require_some_finite
+from robustfl_bench.train.context import Context
+from robustfl_bench.train.contract import require_some_finite
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.metrics import METRICS

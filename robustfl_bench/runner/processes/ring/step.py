@@ -23,7 +23,7 @@ from robustfl_bench.parts.protocols.state import Round, State, Trained
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import digest
 from robustfl_bench.runner.processes.peers import PeerLost, Peers, fault
-from robustfl_bench.train.context import require_finite, require_some_finite
+from robustfl_bench.train.contract import require_finite, require_some_finite
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds
 
