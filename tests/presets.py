@@ -22,7 +22,7 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.config.options import CONF
 from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.train.evaluation import Record
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import Federation, federation_of
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.rounds import initial_state
@@ -39,7 +39,7 @@ def federation(*overrides: str, data: Data | None = None, **parts: Any) -> Feder
     """The clients and the server of the run of these overrides, with ``data`` and ``parts`` in place of its own."""
     run = planned(*overrides)
     data = data or datasets.load(run.parts.dataset, None, torch.device("cpu"))
-    return Federation(run.settings, replace(run.parts, **parts), data)
+    return federation_of(run.settings, replace(run.parts, **parts), data)
 
 
 small = partial(federation, "model.hidden=[8]")

@@ -46,7 +46,7 @@ def records(f: Federation, start: State | None = None) -> tuple[list[dict[str, f
 
 def arriving(f: Federation, round: int) -> set[int]:
     """The numbers of the honest clients whose updates arrive."""
-    return set(f.honest_ids[f.cohorts.present(round).honest].tolist())
+    return set(f.clients.honest_ids[f.cohorts.present(round).honest].tolist())
 
 
 # --- who drops out ---------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def arriving(f: Federation, round: int) -> set[int]:
 @pytest.mark.parametrize("placement", ["add", "replace"])
 def test_honest_clients_drop_out_as_often_as_asked_and_attackers_never(placement: str) -> None:
     f = federation(*DROPPING, "attack=ipm", f"byzantine_placement={placement}")
-    honest, rounds = len(f.honest_ids), 600
+    honest, rounds = len(f.clients.honest_ids), 600
     cohorts = [f.cohorts.present(number) for number in range(rounds)]
     arrived = np.array([np.isin(range(honest), cohort.honest) for cohort in cohorts])
     spread = math.sqrt(0.4 * 0.6 / rounds)
@@ -82,7 +82,7 @@ def test_who_drops_out_depends_on_no_attack_no_rule_and_no_straggler(placement: 
                   ("attack=ipm", "availability.stragglers=0.9")):  # fmt: skip
         f, everybody = federation(*shared, *other), federation(*shared, *other, "participation=1")
         for number in range(30):
-            honest = set(everybody.honest_ids.tolist())
+            honest = set(everybody.clients.honest_ids.tolist())
             assert arriving(everybody, number) == arriving(full, number) & honest
             assert arriving(f, number) <= arriving(everybody, number)
             if placement == "replace":
@@ -134,10 +134,10 @@ def test_a_straggler_sends_what_a_client_with_less_work_sends(make: Any, batch_s
     population = Population(f.honest.x, f.honest.y, [np.arange(0, 9), np.arange(9, 23), np.arange(23, 40)])
     drawn = Samples(population, [0, 2], [0, 2], 0, "batches", 1, batch_size)
     work = np.array([1.0, 0.1, 0.45])  # of 4: all, one (not asked here), two
-    sent = f.rows(2)
+    sent = f.storage.rows(2)
     make(4)(f.network, f.network.initial, replace(drawn, work=work), 0.1, sent)
     for row, (client, number) in zip(sent, [(0, 4), (2, 2)], strict=True):
-        alone = f.rows(1)
+        alone = f.storage.rows(1)
         make(number)(f.network, f.network.initial, replace(drawn, clients=[client], ids=[client]), 0.1, alone)
         torch.testing.assert_close(row, alone[0], rtol=1e-5, atol=1e-6)
     assert make(4).repeats == Momentum(make(4)).repeats == Compressed(make(4)).repeats == 4
@@ -148,7 +148,9 @@ def test_attackers_who_train_do_all_of_their_work() -> None:
                    "byzantine_placement=replace")  # fmt: skip
     for number in range(20):
         work = f.cohorts.work(number)
-        assert work is not None and (work[f.byzantine_ids] == 1).all() and (work[f.honest_ids] < 1).all()
+        assert (
+            work is not None and (work[f.clients.byzantine_ids] == 1).all() and (work[f.clients.honest_ids] < 1).all()
+        )
 
 
 # --- rounds with few updates -----------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from robustfl_bench.numerics.network import least_squares
 from robustfl_bench.numerics.network.samples import Batch, Population
-from robustfl_bench.train.cohorts import Cohorts
 from robustfl_bench.train.loop import run
-from robustfl_bench.train.model_choice import ModelChoice
+from robustfl_bench.train.model_choice import Choice, ModelChoice
 from robustfl_bench.train.rounds import initial_state
 from tests.presets import federation
 from tests.test_clustering import LINEAR
@@ -136,9 +135,9 @@ def test_runs_have_the_same_bytes_as_when_everybody_is_asked(option: str, monkey
 
     few = trajectory()
 
-    def everybody(cohorts: Cohorts) -> Callable[[Tensor, Sequence[int]], Tensor]:
-        f = cohorts._clients
-        return lambda params, who: f.client_losses(f.honest, who, params).argmin(dim=1)
+    def everybody(choice: Choice) -> Callable[[Tensor, Sequence[int]], Tensor]:
+        f = choice._federation
+        return lambda params, who: f.clients.losses(f.honest, who, params).argmin(dim=1)
 
-    monkeypatch.setattr(Cohorts, "_best", property(everybody))
+    monkeypatch.setattr(Choice, "_best", property(everybody))
     assert all(torch.equal(a, b) for a, b in zip(few, trajectory(), strict=True))

@@ -183,8 +183,8 @@ def test_models_start_where_init_says() -> None:
 def test_a_start_fixed_at_seed_0_is_the_truth_of_the_data_of_seed_0() -> None:
     for seed, same in ((0, True), (1, False)):
         f = federation(*LINEAR, "clustering=ifca", "clustering.init=fixed_seed0", f"seed={seed}")
-        assert f.data.truth is not None
-        assert torch.allclose(initial_state(f).params.double(), f.data.truth, atol=1e-6) == same
+        assert f.clients.data.truth is not None
+        assert torch.allclose(initial_state(f).params.double(), f.clients.data.truth, atol=1e-6) == same
 
 
 def test_a_warm_start_is_a_share_of_the_least_distance_away_from_the_truth() -> None:
@@ -228,7 +228,13 @@ def test_the_loop_is_algorithm_1(rule: str, option: str) -> None:
     start = initial_state(f)
     machines = [(x.double().numpy(), y.double().numpy()) for x, y in f.samples()]
     models = reference.algorithm_1(
-        list(start.params.double().numpy()), machines, set(f.byzantine_ids), 4, 0.05, RULES[rule], **OPTIONS[option]
+        list(start.params.double().numpy()),
+        machines,
+        set(f.clients.byzantine_ids),
+        4,
+        0.05,
+        RULES[rule],
+        **OPTIONS[option],
     )
     state, _ = trained(f)
     np.testing.assert_allclose(state.params.numpy(), models, atol=2e-5)
@@ -244,21 +250,21 @@ def test_options_change_the_result() -> None:
 
 def test_the_byzantine_clients_are_drawn_evenly_from_the_clusters_and_stay_byzantine_when_there_are_more() -> None:
     few, many = (federation(*LINEAR, f"num_byzantine={number}") for number in (3, 7))
-    assert few.clusters is not None
-    assert np.bincount(few.clusters[few.honest_ids]).tolist() == [7, 7, 7]
-    assert sorted(np.bincount(few.clusters[many.honest_ids]).tolist()) == [5, 6, 6]
-    assert set(few.byzantine_ids) < set(many.byzantine_ids)
+    assert few.clients.clusters is not None
+    assert np.bincount(few.clients.clusters[few.clients.honest_ids]).tolist() == [7, 7, 7]
+    assert sorted(np.bincount(few.clients.clusters[many.clients.honest_ids]).tolist()) == [5, 6, 6]
+    assert set(few.clients.byzantine_ids) < set(many.clients.byzantine_ids)
 
 
 def test_a_byzantine_client_of_brifca_has_data_of_its_own_parameter_and_sends_the_gradient_at_three_times_the_model(
 ) -> None:  # fmt: skip
     f = federation(*LINEAR, "dataset.points=4000", "dataset.noise_variance=0.2")
-    for client in f.byzantine_ids:
+    for client in f.clients.byzantine_ids:
         x, y = f.samples()[client]
         own = torch.linalg.lstsq(x, y[:, None]).solution.squeeze(1)
         assert own.norm().item() == pytest.approx(3, abs=0.1)
         assert (y - x @ own).var().item() == pytest.approx(0.2, rel=0.1)
-        assert torch.equal(x, f.data.train_x[torch.from_numpy(f.shards[client])])
+        assert torch.equal(x, f.clients.data.train_x[torch.from_numpy(f.clients.shards[client])])
     with pytest.raises(ConfigError, match="needs vectors and one number each to predict"):
         BrifcaOutlier().poison(Shard(torch.rand(3, 2), torch.arange(3), 3, None, np.random.default_rng(0)))
 
@@ -299,8 +305,8 @@ def test_a_target_sends_what_its_attack_sends() -> None:
 def far_models(f: Federation) -> State:
     """The second model is the truth of one cluster, the third is where nobody wants it."""
     state = initial_state(f)
-    assert f.data.truth is not None
-    params = f.data.truth.float().clone()
+    assert f.clients.data.truth is not None
+    params = f.clients.data.truth.float().clone()
     params[2] = 100.0
     return replace(state, params=params)
 
@@ -322,8 +328,8 @@ def test_a_model_that_nobody_chose_stays_or_is_trained_by_one_client() -> None:
 
 def test_nobody_chooses_a_diverged_model() -> None:
     f = federation(*LINEAR, "clustering=ifca", "attack=none", "rounds=1")
-    assert f.data.truth is not None
-    params = f.data.truth.float().clone()
+    assert f.clients.data.truth is not None
+    params = f.clients.data.truth.float().clone()
     params[0] = math.nan
     assert [len(cohort) > 0 for cohort in f.cohorts.of(State.start(params))] == [False, True, True]
 
@@ -348,7 +354,7 @@ def test_attackers_alone_in_a_fixed_group_send_their_own_updates() -> None:
     f = federation(*common, "attack=lie", "clustering=ifca", "rounds=1")
     state = initial_state(f)
     groups = torch.zeros(24, dtype=torch.int64)
-    groups[f.byzantine_ids] = 2
+    groups[f.clients.byzantine_ids] = 2
     ((after, record),) = run(f, State.start(state.params, groups))
     assert record is not None and record["empty_clusters"] == 1
     assert after.params[2].isfinite().all() and not torch.equal(after.params[2], state.params[2])
@@ -387,8 +393,8 @@ def test_the_starts_of_three_stage() -> None:
     drawn, centres = (initial_state(federation(*common, f"clustering.init={init}")) for init in ("model", "centres"))
     f = federation(*common)
     assert torch.equal(drawn.params, torch.stack([f.network.another_initial(i) for i in range(3)]))
-    assert f.data.truth is not None
-    assert matched_distance(centres.params, f.data.truth) < 0.1
+    assert f.clients.data.truth is not None
+    assert matched_distance(centres.params, f.clients.data.truth) < 0.1
     once = initial_state(federation(*common, "clustering.kmeans_init=random"))
     assert once.choice is not None and set(once.choice.tolist()) <= {0, 1, 2}
 

@@ -8,6 +8,7 @@ import pytest
 
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.execute import execute
+from robustfl_bench.runner.experiment.plan import Request
 from tests import presets
 from tests.conftest import Bench, config_of, contents, run_folders
 
@@ -51,7 +52,7 @@ def test_a_sweeper_is_given_the_distance(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL, "+method=brifca/median")
     ((_, folder),) = run_folders(tmp_path / "results").items()
     final = json.loads((folder / "summary.json").read_text())["final"]
-    assert execute(compose.resolve([*SMALL, "+method=brifca/median"]).config) == final["distance"]
+    assert execute(Request(compose.resolve([*SMALL, "+method=brifca/median"]).config)) == final["distance"]
 
 
 def test_without_clustering_nothing_about_it_is_recorded(bench: Bench, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def changed(file: Path, pattern: str, replacement: str) -> set[str]:
             {"worst"},
         ),
         ("parts/pre_aggregations/clipping.py", r"def prepare\(self[^\n]*\n", r"\g<0>        rng = rng\n", {"chain"}),
-        ("train/federation.py", r"def rows\(self[^\n]*\n", r"\g<0>        n = n\n", set(RUNS)),
+        ("train/storage.py", r"def rows\(self[^\n]*\n", r"\g<0>        n = n\n", set(RUNS)),
         ("base/seeding.py", r"digest_size=16", "digest_size=17", set(RUNS)),
         ("commands/bench.py", r"$", "\nEDITED = True\n", set()),
         ("runner/config/compose.py", r"def resolve\(", "def resolved(", set()),

@@ -147,7 +147,7 @@ def test_compared_runs_share_shards_model_batches_and_participants(placement: st
         rounds = []
         for number in range(3):
             present = f.cohorts.present(number).honest
-            ids = f.honest_ids[present].tolist()
+            ids = f.clients.honest_ids[present].tolist()
             batch = Samples(f.honest, present, ids, 0, "batches", number, 8).batch(0)
             rounds.append(dict(zip(ids, batch.x.split(batch.sizes), strict=True)))
         seen.append((f, rounds))
@@ -155,7 +155,7 @@ def test_compared_runs_share_shards_model_batches_and_participants(placement: st
     common = 0
     for other, other_rounds in seen[1:]:
         assert torch.equal(first.network.initial, other.network.initial)
-        assert all(np.array_equal(a, b) for a, b in zip(first.shards, other.shards, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(first.clients.shards, other.clients.shards, strict=True))
         for mine, theirs in zip(first_rounds, other_rounds, strict=True):
             both = mine.keys() & theirs.keys()
             common += len(both)
@@ -163,13 +163,13 @@ def test_compared_runs_share_shards_model_batches_and_participants(placement: st
             if placement == "replace":
                 assert theirs.keys() <= mine.keys()
     assert common > 50
-    assert np.array_equal(seen[1][0].byzantine_ids, seen[2][0].byzantine_ids)
+    assert np.array_equal(seen[1][0].clients.byzantine_ids, seen[2][0].clients.byzantine_ids)
 
 
 def test_seeds_change_shards_model_and_batches() -> None:
     a, b = federation("seed=0"), federation("seed=1")
     assert not torch.equal(a.network.initial, b.network.initial)
-    assert not all(np.array_equal(x, y) for x, y in zip(a.shards, b.shards, strict=True))
+    assert not all(np.array_equal(x, y) for x, y in zip(a.clients.shards, b.clients.shards, strict=True))
 
 
 def test_a_clients_batch_does_not_depend_on_who_else_takes_part() -> None:
@@ -183,7 +183,8 @@ def test_a_clients_batch_does_not_depend_on_who_else_takes_part() -> None:
 
 def test_with_more_attackers_the_earlier_ones_stay_byzantine() -> None:
     few, many = (
-        federation("attack=ipm", "byzantine_placement=replace", f"num_byzantine={b}").byzantine_ids for b in (3, 6)
+        federation("attack=ipm", "byzantine_placement=replace", f"num_byzantine={b}").clients.byzantine_ids
+        for b in (3, 6)
     )
     assert set(few) < set(many)
 
@@ -246,8 +247,8 @@ def test_server_data_are_made_only_when_read() -> None:
     without, with_server = (federation("attack=ipm", f"aggregator={rule}", "rounds=1") for rule in ("krum", "boba"))
     for f in (without, with_server):
         trained(f)
-    assert "server" not in vars(without)
-    assert "server" in vars(with_server)
+    assert "server" not in vars(without.clients)
+    assert "server" in vars(with_server.clients)
 
 
 def test_three_rounds_by_hand() -> None:
@@ -258,7 +259,10 @@ def test_three_rounds_by_hand() -> None:
     module = copy.deepcopy(f.network.module).double()
     for _ in range(3):
         nn.utils.vector_to_parameters(params, module.parameters())
-        losses = [nn.functional.cross_entropy(module(f.data.train_x[i].double()), f.data.train_y[i]) for i in f.shards]
+        losses = [
+            nn.functional.cross_entropy(module(f.clients.data.train_x[i].double()), f.clients.data.train_y[i])
+            for i in f.clients.shards
+        ]
         gradient = torch.autograd.grad(torch.stack(losses).mean(), list(module.parameters()))
         params = params - 0.2 * torch.cat([g.reshape(-1) for g in gradient])
     torch.testing.assert_close(state.params[0].double(), params.detach(), rtol=1e-4, atol=1e-6)

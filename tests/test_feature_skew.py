@@ -51,15 +51,15 @@ def test_each_client_has_its_own_corruption_and_nobody_else_any() -> None:
     corrupt, kinds = CommonCorruption(3), set()
     for i in range(8):
         rng = seeding.generator(3, "corruption", i)
-        expected = corrupt(pixels(DATA.train_x[f.shards[i]]), rng)
+        expected = corrupt(pixels(DATA.train_x[f.clients.shards[i]]), rng)
         own = f.honest.x[f.honest.slice(i)]
         torch.testing.assert_close(pixels(own), expected, atol=1e-5, rtol=0)
-        assert (own - DATA.train_x[f.shards[i]]).abs().max() > 0.05
+        assert (own - DATA.train_x[f.clients.shards[i]]).abs().max() > 0.05
         kinds.add(int(seeding.generator(3, "corruption", i).integers(15)))
     assert len(kinds) > 3
     clean = federation("num_clients=8", "seed=3", "aggregator=boba")
     assert torch.equal(f.honest.y, clean.honest.y)
-    assert torch.equal(f.server.x, clean.server.x)
+    assert torch.equal(f.clients.server.x, clean.clients.server.x)
     assert torch.equal(DATA.train_x, before)
 
 
@@ -68,7 +68,7 @@ def test_corruption_depends_on_neither_rule_nor_attack() -> None:
     other = federation("corruption=common", "num_clients=8")
     assert torch.equal(one.honest.x, other.honest.x)
     replaced = federation("corruption=common", "num_clients=8", "attack=ipm", "byzantine_placement=replace")
-    for position, i in enumerate(replaced.honest_ids):
+    for position, i in enumerate(replaced.clients.honest_ids):
         assert torch.equal(replaced.honest.x[replaced.honest.slice(position)], other.honest.x[other.honest.slice(i)])
 
 
@@ -79,7 +79,7 @@ def test_byzantine_clients_poison_what_their_cameras_gave_them() -> None:
     options = ("num_clients=8", "num_byzantine=3", "attack=ipm", "byzantine_placement=replace")
     f = federation("corruption=common", *options, attack=Identity())
     everyone = federation("corruption=common", "num_clients=8").honest
-    for position, i in enumerate(f.byzantine_ids):
+    for position, i in enumerate(f.clients.byzantine_ids):
         assert torch.equal(f.byzantine.x[f.byzantine.slice(position)], everyone.x[everyone.slice(int(i))])
 
 
@@ -112,14 +112,14 @@ def test_noisy_server_data() -> None:
     noisy = federation("server_data=noisy", "server_data.corruption.kinds=[speckle_noise]", "aggregator=boba")
     clean = federation("aggregator=boba")
     assert torch.equal(noisy.honest.x, clean.honest.x)
-    assert torch.equal(noisy.server.y, clean.server.y)
+    assert torch.equal(noisy.clients.server.y, clean.clients.server.y)
     for label in range(10):
-        own = clean.server.slice(label)
+        own = clean.clients.server.slice(label)
         expected = CommonCorruption(3, ["speckle_noise"])(
-            pixels(clean.server.x[own]), seeding.generator(0, "server corruption", label)
+            pixels(clean.clients.server.x[own]), seeding.generator(0, "server corruption", label)
         )
-        torch.testing.assert_close(pixels(noisy.server.x[own]), expected, atol=1e-5, rtol=0)
-    assert torch.equal(noisy.server_together.x, noisy.server.x)
+        torch.testing.assert_close(pixels(noisy.clients.server.x[own]), expected, atol=1e-5, rtol=0)
+    assert torch.equal(noisy.clients.server_together.x, noisy.clients.server.x)
 
 
 def test_unbalanced_server_data() -> None:

@@ -44,6 +44,7 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import initial_state, step
+from robustfl_bench.train.sight import reported_losses
 from tests import reference_attacks as slow
 from tests.presets import Recording, small, trained
 from tests.rounds import names, refused
@@ -59,8 +60,7 @@ ATTACKED = (
 def rows_of(f: Federation) -> list[Tensor]:
     """The matrix of each round, honest clients first."""
     recording = Recording()
-    f.parts = replace(f.parts, aggregator=recording)
-    trained(f)
+    trained(replace(f, parts=replace(f.parts, aggregator=recording)))
     return recording.given
 
 
@@ -97,17 +97,17 @@ def test_attackers_are_honest_on_clean_data_while_the_attack_pauses(inner: Attac
     assert all(torch.equal(a, b) for a, b in zip(never[: first - 1], late, strict=False))
     assert not torch.equal(never[first - 1], late[first - 1])
     clean = small(*ATTACKED, attack=inner)
-    honest = len(clean.honest_ids)
+    honest = len(clean.clients.honest_ids)
     assert torch.equal(never[0][:honest], always[0][:honest]) and not torch.equal(never[0], always[0])
     # What they send in a pause is what the same clients send when nobody is Byzantine.
     alone = small(*ATTACKED[:3])
-    order = np.concatenate([clean.honest_ids, clean.byzantine_ids])
+    order = np.concatenate([clean.clients.honest_ids, clean.clients.byzantine_ids])
     torch.testing.assert_close(never[0], rows_of(alone)[0][order], rtol=1e-4, atol=1e-6)
 
 
 def test_added_clients_send_the_honest_mean_while_the_attack_pauses() -> None:
     f = small(*ATTACKED, "byzantine_placement=add", attack=Scheduled(InnerProductManipulation(), first=2))
-    honest = len(f.honest_ids)
+    honest = len(f.clients.honest_ids)
     first, second, *_ = rows_of(f)
     torch.testing.assert_close(first[honest:], first[:honest].mean(dim=0).expand(4, -1))
     torch.testing.assert_close(second[honest:], -10 * second[:honest].mean(dim=0).expand(4, -1))
@@ -122,10 +122,10 @@ class Lies(Attack):
 
 def test_attackers_report_true_losses_while_the_attack_pauses() -> None:
     f = small(*ATTACKED, attack=Scheduled(Lies(), first=2))
-    told = [f.reported_losses(f.network.initial, torch.from_numpy(f.byzantine_ids), round) for round in (1, 2)]
-    position = torch.arange(len(f.byzantine_ids))
+    told = [reported_losses(f, f.network.initial, torch.from_numpy(f.clients.byzantine_ids), round) for round in (1, 2)]
+    position = torch.arange(len(f.clients.byzantine_ids))
     assert (told[1] == -1).all() and (told[0] > 0).all()
-    true = f.client_losses(f.byzantine_clean, position.tolist(), f.network.initial[None])[:, 0]
+    true = f.clients.losses(f.clients.byzantine_clean, position.tolist(), f.network.initial[None])[:, 0]
     assert torch.equal(told[0], true)
 
 
@@ -149,10 +149,10 @@ def test_with_their_own_knowledge_attackers_see_their_own_updates_as_the_honest_
     views, asked = list[AttackView](), list[Tensor]()
     f = small(*ATTACKED, "knowledge=own", attack=Looks(views), aggregator=Recording(asked))
     step(f, initial_state(f))
-    (view,), honest, b = views, len(f.honest_ids), len(f.byzantine_ids)
+    (view,), honest, b = views, len(f.clients.honest_ids), len(f.clients.byzantine_ids)
     assert view.honest.n == view.num_byzantine == b and view.n == honest + b
-    assert torch.equal(view.honest.matrix, view.own) and view.clients.tolist() == f.byzantine_ids.tolist()
-    assert torch.equal(view.label_counts, f.byzantine.label_counts(f.num_classes))
+    assert torch.equal(view.honest.matrix, view.own) and view.clients.tolist() == f.clients.byzantine_ids.tolist()
+    assert torch.equal(view.label_counts, f.byzantine.label_counts(f.clients.num_classes))
     torch.testing.assert_close(asked[0][honest:], view.own.mean(dim=0).expand(b, -1))
     assert not torch.equal(asked[0][:b], view.own)
     view.aggregate(torch.zeros_like(view.params))
@@ -169,8 +169,8 @@ def test_own_knowledge_trains_once_and_leaves_honest_clients_as_they_are() -> No
     present = honest.cohorts.present(0)
     h = len(present.honest)
     assert torch.equal(knowing[0][:h], guessing[0][:h]) and not torch.equal(knowing[0], guessing[0])
-    own = honest.rows(len(present.byzantine))
-    ids = honest.byzantine_ids[present.byzantine].tolist()
+    own = honest.storage.rows(len(present.byzantine))
+    ids = honest.clients.byzantine_ids[present.byzantine].tolist()
     state = initial_state(honest).model(0)
     honest.train(honest.byzantine, present.byzantine, ids, "batches", state, own)
     torch.testing.assert_close(guessing[0][h:], -10 * own.mean(dim=0).expand(len(ids), -1), rtol=1e-4, atol=1e-6)
@@ -222,7 +222,7 @@ def test_numbers_that_are_not_finite_are_as_many_as_asked_for(value: str, found:
 
 def test_the_engine_counts_non_finite_updates_and_rules_see_zeros() -> None:
     f = small(*ATTACKED, attack=NonFinite())
-    honest = len(f.honest_ids)
+    honest = len(f.clients.honest_ids)
     assert all(not rows[honest:].any() and rows[:honest].any() for rows in rows_of(f))
     _, records = trained(small(*ATTACKED, attack=NonFinite("not_a_number", 0)))
     assert [record["non_finite_updates"] for record in records] == [4] * len(records)
@@ -441,7 +441,7 @@ def test_the_engine_numbers_the_attackers() -> None:
 
     f = small(*ATTACKED, attack=Numbered())
     assert [int(f.byzantine.y[f.byzantine.slice(i)].unique()) for i in range(4)] == [0, 1, 2, 3]
-    assert int(f.poisoned(f.byzantine_ids[[2]], f.parts.attack).y.unique()) == 2
+    assert int(f.clients.poisoned(f.clients.byzantine_ids[[2]], f.parts.attack).y.unique()) == 2
 
 
 @pytest.mark.parametrize("scaling", [UNIT, STANDARD])

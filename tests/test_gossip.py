@@ -220,7 +220,7 @@ def test_attacks_that_do_not_know_gossip_see_all_nodes_or_those_around_the_recei
 
 def _gradients(f: Federation) -> tuple[Tensor, Tensor]:
     """The honest clients' gradients at the initial model, and their models after a step."""
-    rows = f.rows(8)
+    rows = f.storage.rows(8)
     f.network.gradients(f.network.initial, f.honest.batch(range(8)), rows)
     return rows, f.network.initial - 0.5 * rows
 
@@ -234,7 +234,7 @@ def test_accuracies_of_the_nodes_their_distance_and_the_bits_of_the_links_are_re
     models, d = state.protocol["nodes"].double(), state.params.shape[1]
     apart = float((models - models.mean(dim=0)).square().sum() / 8)
     assert row["consensus_distance"] == pytest.approx(apart) and apart > 0
-    x, y = f.data.test_x, f.data.test_y
+    x, y = f.clients.data.test_x, f.clients.data.test_y
     counts = [f.network.evaluate(model, x, y)[1] for model in state.protocol["nodes"]]
     found = [float(each.trace() / each.sum()) for each in counts if each is not None]
     assert row["node_accuracy_worst"] == min(found) and row["node_accuracy_best"] == max(found)

@@ -1,6 +1,7 @@
 """Augmentation, dropout and clipping: what happens on a client, from streams of its own."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from robustfl_bench.parts.models.lenet import LeNet
 from robustfl_bench.parts.models.lstm import Lstm
 from robustfl_bench.parts.models.mlp import Mlp
 from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.storage import InMemory
 from tests import presets
 from tests.presets import small, trained
 
@@ -221,10 +223,9 @@ def test_dropout_by_the_channel_and_by_the_unit_are_on_in_training_alone(shares)
 
 def test_dropout_of_a_client_does_not_depend_on_who_else_takes_part():
     network, (x, y) = small_lstm(dropout=0.5), texts(12)
-    federation = Federation.__new__(Federation)
     asked = presets.planned()
-    federation.network, federation.settings = network, asked.settings
-    federation.parts = replace(asked.parts, local_update=FedAvg(epochs=2))
+    parts, storage = replace(asked.parts, local_update=FedAvg(epochs=2)), InMemory(2, network.dim, x.device)
+    federation = Federation(asked.settings, parts, SimpleNamespace(network=network), storage)
     population = Population(x, y, [np.arange(6), np.arange(6, 12)])
 
     def updates(*clients, round=0):

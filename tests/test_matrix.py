@@ -19,7 +19,7 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.parts.attacks import planned as planned_attack
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import Federation, federation_of
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.rounds import initial_state
 from tests.rounds import names
@@ -53,7 +53,7 @@ def federation(attack: str) -> Federation:
     data = datasets.load(setup.parts.dataset, None, torch.device("cpu"))
     few = {name: getattr(data, name)[:count] for name, count in (("train_x", 110), ("train_y", 110))}
     few |= {name: getattr(data, name)[:60] for name in ("test_x", "test_y")}
-    return Federation(setup.settings, setup.parts, replace(data, **few))
+    return federation_of(setup.settings, setup.parts, replace(data, **few))
 
 
 def outcome(aggregator: str, attack: str, mixing: str) -> str:
@@ -64,7 +64,7 @@ def outcome(aggregator: str, attack: str, mixing: str) -> str:
         return f"infeasible: {error}"
     cell = copy(federation(attack))
     cell.__dict__.pop("contract", None)  # what the parts return is checked anew
-    cell.parts = replace(parts, attack=cell.parts.attack)
+    vars(cell)["parts"] = replace(parts, attack=cell.parts.attack)
     try:
         rows = [(state, row) for state, row in run(cell, initial_state(cell)) if row is not None]
     except Diverged as error:

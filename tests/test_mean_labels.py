@@ -111,11 +111,11 @@ def test_dynamic_label_flip_gives_every_sample_the_least_probable_class_of_the_m
         weights, biases = state.params[0][:-10].view(10, -1), state.params[0][-10:]
         probabilities = (samples.x.flatten(1) @ weights.T + biases).softmax(dim=1)
         assert torch.equal(samples.y, probabilities.argmin(dim=1))
-        assert torch.equal(samples.x, real.byzantine_clean.x)
+        assert torch.equal(samples.x, real.clients.byzantine_clean.x)
         labels.append(samples.y)
         state, _ = rounds.step(real, state)
     assert not torch.equal(*labels)
-    assert not torch.equal(labels[0], real.byzantine_clean.y)
+    assert not torch.equal(labels[0], real.clients.byzantine_clean.y)
 
 
 def test_dynamic_label_flip_trains_on_these_labels():
@@ -135,8 +135,8 @@ def test_a_schedule_goes_around_dynamic_label_flip():
     real = federation("attack=scheduled", "attack@attack.attack=dynamic_label_flip", "attack.first=2")
     state = rounds.initial_state(real)
     planned = real.parts.attack.plan(Foresight(real, state, rounds.step))
-    assert torch.equal(planned.attackers_samples(1).y, real.byzantine_clean.y)
-    assert not torch.equal(planned.attackers_samples(2).y, real.byzantine_clean.y)
+    assert torch.equal(planned.attackers_samples(1).y, real.clients.byzantine_clean.y)
+    assert not torch.equal(planned.attackers_samples(2).y, real.clients.byzantine_clean.y)
 
 
 def test_added_clients_have_nothing_to_relabel():

@@ -22,6 +22,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.protocols.state import Memory, State
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.rounds import initial_state
+from robustfl_bench.train.sight import reported_losses
 from tests.presets import small as federation
 from tests.presets import trained
 
@@ -100,8 +101,8 @@ def test_local_updates_remember_and_trials_of_attackers_leave_no_trace() -> None
     for state, _ in run(f, state):  # noqa: B020
         rounds.append({name: kept["times"].clone() for name, kept in state.memory[0].local.items()})
     assert rounds[-1]["honest"].sum() + rounds[-1]["byzantine"].sum() == 4 * f.settings.clients_per_round
-    assert not rounds[-1]["honest"][f.byzantine_ids].any()
-    assert not rounds[-1]["byzantine"][f.honest_ids].any()
+    assert not rounds[-1]["honest"][f.clients.byzantine_ids].any()
+    assert not rounds[-1]["byzantine"][f.clients.honest_ids].any()
     back = through_a_file(state)
     assert torch.equal(back.memory[0].local["honest"]["times"], rounds[-1]["honest"])
 
@@ -110,29 +111,29 @@ def test_local_updates_remember_and_trials_of_attackers_leave_no_trace() -> None
 def test_losses_are_those_on_the_clients_own_samples_unless_they_lie(placement: str) -> None:
     f = federation(*ATTACKED, f"byzantine_placement={placement}", attack=Liar())
     params, everyone = f.network.initial, torch.arange(f.settings.total_clients)
-    told = f.reported_losses(params, everyone, 1)
-    for position, i in enumerate(f.honest_ids):
+    told = reported_losses(f, params, everyone, 1)
+    for position, i in enumerate(f.clients.honest_ids):
         own = f.honest.slice(position)
         assert told[i].item() == pytest.approx(
             f.network.evaluate(params, f.honest.x[own], f.honest.y[own])[0], rel=1e-5
         )
-    liars = told[f.byzantine_ids] * 100
+    liars = told[f.clients.byzantine_ids] * 100
     if placement == "add":
-        assert torch.allclose(liars, told[f.honest_ids].mean().expand(4))
+        assert torch.allclose(liars, told[f.clients.honest_ids].mean().expand(4))
     else:
         own = f.byzantine.slice(0)
         loss = f.network.evaluate(params, f.byzantine.x[own], f.byzantine.y[own])[0]
         assert liars[0].item() == pytest.approx(loss, rel=1e-5)
-    some = torch.tensor([int(f.byzantine_ids[1]), int(f.honest_ids[5]), int(f.honest_ids[0])])
-    assert torch.allclose(f.reported_losses(params, some, 1)[1:], told[some][1:])
-    assert f.counts[f.honest_ids].tolist() == f.honest.sizes.tolist()
+    some = torch.tensor([int(f.clients.byzantine_ids[1]), int(f.clients.honest_ids[5]), int(f.clients.honest_ids[0])])
+    assert torch.allclose(reported_losses(f, params, some, 1)[1:], told[some][1:])
+    assert f.counts[f.clients.honest_ids].tolist() == f.honest.sizes.tolist()
 
 
 def test_the_attackers_goal_is_measured_where_there_are_attackers() -> None:
     f = federation(*ATTACKED, "eval_every=2", attack=Liar())
     last_state, records = trained(f)
-    predicted = f.network.logits(last_state.params[0], f.data.test_x).argmax(dim=1)
-    expected = (predicted[f.data.test_y != 3] == 3).float().mean().item()
+    predicted = f.network.logits(last_state.params[0], f.clients.data.test_x).argmax(dim=1)
+    expected = (predicted[f.clients.data.test_y != 3] == 3).float().mean().item()
     assert records[-1]["attack_success_rate"] == pytest.approx(expected)
     alone = federation(*SMALL, "num_byzantine=0", attack=Liar())
     assert not any("attack_success_rate" in record for record in trained(alone)[1])

@@ -4,7 +4,7 @@ with all in one memory, in float32."""
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,9 +21,9 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 from robustfl_bench.parts.attacks.base import Attack, AttackView, Crafted
 from robustfl_bench.parts.protocols.chunks import chunks
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import federation_of
 from robustfl_bench.train.rounds import initial_state, step
-from robustfl_bench.train.storage import InBfloat16, OnDisk
+from robustfl_bench.train.storage import InBfloat16, InMemory, OnDisk
 from tests.presets import small, trained
 from tests.rounds import build, fewest, names
 
@@ -215,8 +215,8 @@ def test_attacks_on_a_file_give_the_same_bytes(attack: str, tmp_path: Path) -> N
     run = (f"attack={attack}", "num_clients=9", "num_byzantine=2", "byzantine_placement=replace", "rounds=1",
            "aggregator=trmean", "partition=iid", f"results_dir={tmp_path}")  # fmt: skip
     asked, ends = small(*run), []
-    for kind in (Federation, OnDisk):
-        federation = kind(asked.settings, asked.parts, asked.data)
+    for store in (InMemory, partial(OnDisk, folder=tmp_path)):
+        federation = federation_of(asked.settings, asked.parts, asked.clients.data, store)
         ends.append(step(federation, initial_state(federation))[0].params)
     assert torch.equal(*ends)
 
@@ -278,7 +278,8 @@ def test_rounds_with_updates_in_bfloat16_give_the_same_bytes(run: tuple[str, ...
     asked = small(*run, "num_clients=19", "num_byzantine=3", "byzantine_placement=replace", "rounds=3",
                   "partition=dirichlet", "protocol=star", "protocol.bits=16",
                   "protocol.update_dtype=bfloat16")  # fmt: skip
-    ends = [trained(kind(asked.settings, asked.parts, asked.data))[0].params for kind in (Federation, InBfloat16)]
+    ends = [trained(federation_of(asked.settings, asked.parts, asked.clients.data, store))[0].params
+            for store in (InMemory, partial(InBfloat16, batch_size=asked.settings.batch_size))]  # fmt: skip
     assert torch.equal(*ends)
 
 

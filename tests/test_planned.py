@@ -19,8 +19,7 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import rounds
 from robustfl_bench.train.evaluation import Record
-from robustfl_bench.train.foresight import Foresight
-from robustfl_bench.train.under import Under
+from robustfl_bench.train.foresight import Foresight, under
 from tests import presets
 from tests.presets import trained
 
@@ -88,7 +87,7 @@ def test_where_nothing_varies_the_harm_is_the_one_foreseen(
     monkeypatch.setattr("robustfl_bench.attacks.planned._POLICIES", tuple(pool.values()))
     f = federation(attack=Planned(replans=0))
     state, records = trained(f)
-    x, y = f.unpoisoned(np.arange(10)).thinned(range(10), 2048)
+    x, y = f.clients.unpoisoned(np.arange(10)).thinned(range(10), 2048)
     _, errors = f.network.assess(state.params, x, y)
     assert errors is not None and records[-1]["attack_harm"] == pytest.approx(float(errors[0]), abs=1e-12)
 
@@ -114,7 +113,7 @@ def test_it_never_helps(rule: str) -> None:
     errors = []
     for attack in (Planned(), POOL["honest"]):
         f = federation(f"aggregator={rule}", "partition=pathological", attack=attack)
-        _, wrong = f.network.assess(trained(f)[0].params, *f.unpoisoned(np.arange(10)).thinned(range(10), 2048))
+        _, wrong = f.network.assess(trained(f)[0].params, *f.clients.unpoisoned(np.arange(10)).thinned(range(10), 2048))
         assert wrong is not None
         errors.append(float(wrong[0]))
     assert errors[0] >= errors[1]
@@ -122,22 +121,26 @@ def test_it_never_helps(rule: str) -> None:
 
 def test_the_random_streams_are_never_those_of_the_run() -> None:
     f = federation("batch_size=8")
-    other = Under(f, POOL["honest"], seed=77)
+    other = under(f, POOL["honest"], seed=77)
     assert other.settings.seed == 77 and f.settings.seed == 0
-    assert other.honest is f.honest and other.shards is f.shards and other.byzantine_clean is f.byzantine_clean
-    mine, theirs = (each.train(each.honest, [0], [0], "batches", rounds.initial_state(f).model(0), f.rows(1)).matrix
-                    for each in (f, other))  # fmt: skip
+    assert other.honest is f.honest and other.clients is f.clients
+    model = rounds.initial_state(f).model(0)
+    mine, theirs = (
+        each.train(each.honest, [0], [0], "batches", model, f.storage.rows(1)).matrix for each in (f, other)
+    )
     assert not torch.equal(mine, theirs)
 
 
 def test_attackers_who_know_only_their_own_data_simulate_with_it() -> None:
     f = federation("knowledge=own")
-    other = Under(f, POOL["honest"], seed=1)
-    own = f.byzantine_clean
-    assert len(other.honest) == len(f.honest_ids) == 7
+    other = under(f, POOL["honest"], seed=1)
+    own = f.clients.byzantine_clean
+    assert len(other.honest) == len(f.clients.honest_ids) == 7
     for client in range(7):
         assert torch.equal(other.honest.x[other.honest.slice(client)], own.x[own.slice(client % 3)])
-    assert other.counts[other.honest_ids].tolist() == [len(f.shards[f.byzantine_ids[i % 3]]) for i in range(7)]
+    assert other.counts[other.clients.honest_ids].tolist() == [
+        len(f.clients.shards[f.clients.byzantine_ids[i % 3]]) for i in range(7)
+    ]
     assert 0 <= trained(f)[1][-1]["attack_policy"] < len(POOL)
 
 

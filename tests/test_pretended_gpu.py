@@ -16,7 +16,7 @@ from robustfl_bench.numerics.network.samples import Batch
 from robustfl_bench.numerics.network.side_by_side import SideBySide
 from robustfl_bench.parts import datasets
 from robustfl_bench.train import rounds
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import federation_of
 from tests import presets
 from tests.pretend import DEVICE, PretendedGpu
 
@@ -60,7 +60,7 @@ def waits(*overrides: str) -> int:
     planned = presets.planned("model.hidden=[8]", "rounds=9", "eval_every=9", *overrides)
     with PretendedGpu() as gpu:
         data = datasets.load(planned.parts.dataset, None, DEVICE)
-        federation = Federation(planned.settings, planned.parts, data)
+        federation = federation_of(planned.settings, planned.parts, data)
         state = rounds.initial_state(federation)
         for _ in range(3):
             gpu.waits.clear()

@@ -57,8 +57,8 @@ def event_by_event(f: Federation, protocol: Buffered) -> tuple[Tensor, list[floa
     """FedBuff as its authors tell it: a queue of arrivals, one gradient at a time in float64. Returns the last model,
     and the time and the mean staleness of every step."""
     module, settings = copy.deepcopy(f.network.module).double(), f.settings
-    byzantine = dict(zip(f.byzantine_ids.tolist(), range(len(f.byzantine_ids)), strict=True))
-    honest = dict(zip(f.honest_ids.tolist(), range(len(f.honest_ids)), strict=True))
+    byzantine = dict(zip(f.clients.byzantine_ids.tolist(), range(len(f.clients.byzantine_ids)), strict=True))
+    honest = dict(zip(f.clients.honest_ids.tolist(), range(len(f.clients.honest_ids)), strict=True))
 
     def gradient(client: int, params: Tensor) -> Tensor:
         population, place = (f.byzantine, byzantine[client]) if client in byzantine else (f.honest, honest[client])
@@ -136,9 +136,9 @@ def test_a_crafted_update_is_scaled_as_its_staleness_says(attackers: str) -> Non
         age, (state, happened) = state.round - version, step(f, state)
         (cohort,) = happened.cohorts
         rows = seen[-1].double()
-        scales = torch.from_numpy(1 / np.sqrt(1 + age[f.honest_ids[cohort.honest]]))
+        scales = torch.from_numpy(1 / np.sqrt(1 + age[f.clients.honest_ids[cohort.honest]]))
         honest = (rows[: len(scales)] / scales[:, None]).mean(dim=0)
-        for row, old in zip(rows[len(scales) :], age[f.byzantine_ids[cohort.byzantine]].tolist(), strict=True):
+        for row, old in zip(rows[len(scales) :], age[f.clients.byzantine_ids[cohort.byzantine]].tolist(), strict=True):
             scale = 1 / math.sqrt(1 + old) if attackers == "like_honest" else 1.0
             factors.append(float(row @ honest / (honest @ honest)) / scale)
             ages.append(old)

@@ -200,17 +200,19 @@ SKEWED = ("partition=dirichlet", "partition.per=class", "partition.alpha=0.5", "
 def test_byzantine_clients_counted_by_their_data(number: int) -> None:
     shared = (*SKEWED, "attack=ipm", "byzantine_placement=replace", f"num_byzantine={number}")
     counted, weighed = federation(*shared), federation(*shared, "byzantine_share_by=data")
-    assert len(counted.byzantine_ids) == number
+    assert len(counted.clients.byzantine_ids) == number
 
     def held(ids: Any) -> float:
         return float(weighed.counts[ids].sum() / weighed.counts.sum())
 
     wanted = number / 20
-    assert 1 <= len(weighed.byzantine_ids) <= 19
+    assert 1 <= len(weighed.clients.byzantine_ids) <= 19
     largest = float(weighed.counts.max() / weighed.counts.sum())
-    assert abs(held(weighed.byzantine_ids) - wanted) <= largest
-    assert abs(held(weighed.byzantine_ids) - wanted) <= abs(held(counted.byzantine_ids) - wanted) + 1e-12
-    smaller, larger = sorted([set(counted.byzantine_ids), set(weighed.byzantine_ids)], key=len)
+    assert abs(held(weighed.clients.byzantine_ids) - wanted) <= largest
+    assert (
+        abs(held(weighed.clients.byzantine_ids) - wanted) <= abs(held(counted.clients.byzantine_ids) - wanted) + 1e-12
+    )
+    smaller, larger = sorted([set(counted.clients.byzantine_ids), set(weighed.clients.byzantine_ids)], key=len)
     assert smaller <= larger  # one order of the clients for both
 
 

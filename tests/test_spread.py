@@ -18,6 +18,7 @@ from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.processes.shards.context import Share, SpreadRounds
 from robustfl_bench.runner.processes.shards.run import check
 from robustfl_bench.train.rounds import Rounds, initial_state
+from robustfl_bench.train.sight import train_byzantine
 from tests import processes
 from tests.conftest import Bench, contents, run_folders
 from tests.presets import small
@@ -98,6 +99,6 @@ def test_attackers_train_from_the_model_that_they_received_and_no_other() -> Non
     rounds = SpreadRounds(federation, Share(cast("Any", Alone()), federation.network.dim))
     context = rounds.context(state, rounds.cohorts(state))
     view = context._attack_view(context.train(), context.aggregate, cast("Any", None))
-    assert torch.equal(view.own, Rounds(federation).context(state, rounds.cohorts(state))._train_byzantine(view.params))
+    assert torch.equal(view.own, train_byzantine(Rounds(federation).context(state, rounds.cohorts(state)), view.params))
     with pytest.raises(ConfigError, match="need it whole: set processes=1"):
         view.train_own(2 * view.params)

@@ -28,8 +28,8 @@ from robustfl_bench.runner.store.folders import DEATHS
 from robustfl_bench.runner.sweeps.cells import Sweep, stacks
 from robustfl_bench.train import loop
 from robustfl_bench.train.evaluation import Record
+from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import initial_state
-from robustfl_bench.train.stack import Stackable
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
 
@@ -51,7 +51,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def steps(federation: Stackable) -> Steps[tuple[State, list[Record | None]]]:
+def steps(federation: Federation) -> Steps[tuple[State, list[Record | None]]]:
     """The rounds of a run without a folder."""
     state, rows = initial_state(federation), list[Record | None]()
     rounds = loop.run(federation, state)

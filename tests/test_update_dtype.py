@@ -64,9 +64,9 @@ def test_large_runs_store_them_in_bfloat16_unless_attackers_ask_the_rule(
     usual = bench(*run)
     stored: list[Tensor] = []
 
-    def trained(federation: InBfloat16, *given: Any) -> Updates:
-        stored.append(given[5])
-        return of_all(federation, *given)
+    def trained(storage: InBfloat16, *given: Any) -> Updates:
+        stored.append(given[0])
+        return of_all(storage, *given)
 
     of_all = InBfloat16.train
     monkeypatch.setattr(InBfloat16, "train", trained)

@@ -17,6 +17,7 @@ from robustfl_bench.read.tables.pivot import pivot, tuned
 from robustfl_bench.read.tables.sheets import FORMATS
 from robustfl_bench.runner.config import compose, request
 from robustfl_bench.runner.experiment.execute import execute
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.store import folders
 from tests.conftest import Bench, contents, run_cli, run_folders
 from tests.presets import federation as clustered
@@ -35,7 +36,7 @@ def test_without_a_share_nothing_changes(bench: Bench, tmp_path: Path) -> None:
     assert compose.resolve(["validation_share=0.1"]).run_id != compose.resolve([]).run_id
     assert "validation_share" not in compose.resolve([]).identity
     f = federation(data=DATA)
-    assert f.data is DATA and f.held_out is None
+    assert f.clients.data is DATA and f.clients.held_out is None
     assert bench(*SMALL).code == bench(*SMALL, "validation_share=null", "results_dir=without").code == 0
     assert contents(tmp_path / "results") == contents(tmp_path / "without")
     (folder,) = run_folders(tmp_path / "results").values()
@@ -46,33 +47,37 @@ def test_without_a_share_nothing_changes(bench: Bench, tmp_path: Path) -> None:
 def test_the_same_samples_of_every_class_are_held_out_whatever_the_rule_and_the_attack() -> None:
     common = ("validation_share=0.2", "num_byzantine=3")
     f = federation(*common)
-    whole = federation().data
-    assert f.held_out is not None
+    whole = federation().clients.data
+    assert f.clients.held_out is not None
     for label in range(10):
-        held, all_of_it = (int((y == label).sum()) for y in (f.held_out.train_y, whole.train_y))
+        held, all_of_it = (int((y == label).sum()) for y in (f.clients.held_out.train_y, whole.train_y))
         assert held == math.floor(0.2 * all_of_it)
-    together = torch.cat([f.data.train_x, f.held_out.train_x]).flatten(1)
+    together = torch.cat([f.clients.data.train_x, f.clients.held_out.train_x]).flatten(1)
     assert torch.equal(together.sort(dim=0).values, whole.train_x.flatten(1).sort(dim=0).values)
     other = federation(*common, "aggregator=boba", "attack=lie", "partition=iid", "num_clients=7", "lr=1")
-    assert other.held_out is not None and torch.equal(other.held_out.train_x, f.held_out.train_x)
+    assert other.clients.held_out is not None and torch.equal(
+        other.clients.held_out.train_x, f.clients.held_out.train_x
+    )
     another = federation(*common, "seed=1")
-    assert another.held_out is not None and not torch.equal(another.held_out.train_x, f.held_out.train_x)
+    assert another.clients.held_out is not None and not torch.equal(
+        another.clients.held_out.train_x, f.clients.held_out.train_x
+    )
 
 
 def test_neither_clients_nor_server_see_what_is_held_out() -> None:
     marked = torch.arange(len(DATA.train_y), dtype=torch.float32)[:, None, None, None].expand_as(DATA.train_x)
     f = federation("validation_share=0.3", "aggregator=boba", data=replace(DATA, train_x=marked.clone()))
-    assert f.held_out is not None
-    held = set(f.held_out.train_x[:, 0, 0, 0].tolist())
-    for population in (f.honest, f.server):
+    assert f.clients.held_out is not None
+    held = set(f.clients.held_out.train_x[:, 0, 0, 0].tolist())
+    for population in (f.honest, f.clients.server):
         assert not held & set(population.x[:, 0, 0, 0].tolist())
-    dealt = np.concatenate(f.shards)
+    dealt = np.concatenate(f.clients.shards)
     assert len(dealt) + len(held) == len(DATA.train_y)
 
 
 def test_every_owner_keeps_samples_and_numbers_are_validated_by_their_loss(bench: Bench, tmp_path: Path) -> None:
     f = clustered(*NATURAL, "validation_share=0.9")
-    assert min(map(len, f.shards)) >= 1
+    assert min(map(len, f.clients.shards)) >= 1
     outcome = bench(*NATURAL, "rounds=5", "lr=0.01", "validation_share=0.3")
     assert outcome.code == 0, outcome.err
     (folder,) = run_folders(tmp_path / "results").values()
@@ -93,12 +98,12 @@ def test_a_share_that_makes_no_sense_is_refused(bench: Bench, share: str, phrase
 
 
 def test_a_cluster_without_validation_samples_is_refused() -> None:
-    data = clustered(*NATURAL, "validation_share=null").data
+    data = clustered(*NATURAL, "validation_share=null").clients.data
     assert data.clusters is not None
     one = replace(data, clusters=torch.zeros_like(data.clusters))
     f = clustered(*NATURAL, "validation_share=0.3", data=one)
     with pytest.raises(ConfigError, match="holds out no sample of a cluster; take a larger share"):
-        _ = f.validation_parts
+        _ = f.clients.validation_parts
 
 
 def test_a_run_returns_its_best_validation_accuracy_and_names_the_test_accuracy_there(
@@ -107,9 +112,9 @@ def test_a_run_returns_its_best_validation_accuracy_and_names_the_test_accuracy_
     monkeypatch.chdir(tmp_path)
     returned = {}
     for share in ("0.2", "null"):
-        cfg, call = request.composed(["rounds=12", "lr=0.3", f"validation_share={share}", f"results_dir=r{share}"])
-        returned[share] = execute(cfg, call)
-        assert execute(cfg, call) == returned[share], "a stored result returns the same"
+        asked = request.composed(["rounds=12", "lr=0.3", f"validation_share={share}", f"results_dir=r{share}"])
+        returned[share] = execute(Request(*asked))
+        assert execute(Request(*asked)) == returned[share], "a stored result returns the same"
     (folder,) = run_folders(tmp_path / "r0.2").values()
     rows = records.metrics(folder)
     best = rows.loc[rows["validation_accuracy"].idxmax()]
@@ -131,7 +136,7 @@ def test_a_diverged_run_is_infinitely_bad_for_a_sweeper(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     accuracy, _ = request.composed(["rounds=4", "lr=1e10"])
     distance, _ = request.composed([*NATURAL, "rounds=40", "lr=1e30"])
-    assert [execute(accuracy), execute(accuracy), execute(distance)] == [-math.inf, -math.inf, math.inf]
+    assert [execute(Request(config)) for config in (accuracy, accuracy, distance)] == [-math.inf, -math.inf, math.inf]
 
 
 def tuned_run(results: Path, lr: float, seed: int, validation: float, test: float, *, diverged: bool = False) -> None:

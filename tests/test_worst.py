@@ -96,7 +96,7 @@ def test_the_server_trains_once_for_all_questions(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(made, "train", counted)
     rounds.step(made, rounds.initial_state(made))
-    assert sum(population is made.server_together for population in trained) == 1
+    assert sum(population is made.clients.server_together for population in trained) == 1
 
 
 def test_the_line_search_goes_between_the_strengths_of_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ def test_all_classes_count_alike_for_worst_classes() -> None:
     f = federation("attack=worst_classes", "partition=pathological", "num_clients=10", "model.hidden=[8]")
     view = Foresight(f, rounds.initial_state(f), rounds.step)
     _, errors = view.assess_by_class(view.state.params)
-    x, y = f.unpoisoned(np.arange(10)).thinned(range(10), 2048)
+    x, y = f.clients.unpoisoned(np.arange(10)).thinned(range(10), 2048)
     wrong = (f.network.logits(view.state.params[0], x).argmax(dim=1) != y).double()
     by_class = float(torch.stack([wrong[y == label].mean() for label in range(10)]).mean())
     assert errors is not None and float(errors[0]) == pytest.approx(by_class) and by_class != float(wrong.mean())

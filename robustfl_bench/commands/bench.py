@@ -16,7 +16,7 @@ from robustfl_bench.runner.config import beyond, compose, options, request, word
 from robustfl_bench.runner.config.beyond import Beyond, ForHydra
 from robustfl_bench.runner.experiment.execute import execute
 from robustfl_bench.runner.experiment.explain import report
-from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.processes.shards import members
 from robustfl_bench.runner.sweeps.cells import Incomplete, Sweep
 from robustfl_bench.runner.sweeps.progress import preview
@@ -91,14 +91,15 @@ def _make(asked: Namespace, is_sweep: bool, config: Mapping[str, Any], call: req
 
 def _execute(config: Mapping[str, Any], call: request.Call) -> float:
     """Make one run, in this process or in several."""
-    if config["processes"] > 1:
+    alone = "WORLD_SIZE" not in os.environ  # else others wait for this process
+    asked = Request({**config, "wait": config["wait"] and alone}, call)
+    if asked.settings.processes > 1:
         from robustfl_bench.runner.processes.shards import run  # imports torch
 
-        if run.served(config, call):
+        if run.served(asked):
             return nan
-    with members(config, call) as train:
-        alone = "WORLD_SIZE" not in os.environ  # else others wait for this process
-        return execute({**config, "wait": config["wait"] and alone}, call, train, note_once())
+    with members(asked) as train:
+        return execute(asked, train, note_once())
 
 
 def _shown(asked: Namespace, own: Sequence[str], search: options.Search, hydra: ForHydra) -> str:

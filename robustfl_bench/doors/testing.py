@@ -44,7 +44,7 @@ from robustfl_bench.train.contract import (
     state_fault,
     vectors_fault,
 )
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import Federation, federation_of
 from robustfl_bench.train.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.train.rounds import initial_state, step
 from robustfl_bench.train.settings import SCALARS, Settings
@@ -591,7 +591,7 @@ def _example_federation(protocol: Protocol, *overrides: str) -> Federation:
     every = Parts(**parts | dict.fromkeys(FOLLOWING, ()) | {"protocol": protocol})
     others, clients = every.optional, settings.clients_per_round
     protocol.check(Setup(every.aggregator, every.local_update, others, clients, settings.num_byzantine))
-    return Federation(settings, every, load(every.dataset, None, torch.device("cpu")))
+    return federation_of(settings, every, load(every.dataset, None, torch.device("cpu")))
 
 
 def _name(part: object) -> str:

@@ -2,11 +2,11 @@
 
 from torch import Tensor
 
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.clients import Clients
 
 
-def claimed(federation: Federation) -> Tensor:
-    """The sample counts (N,) float64 that all clients of a federation report."""
-    counts, attackers = federation.counts.clone(), federation.byzantine_ids
-    counts[attackers] = federation.parts.attack.claim(counts[attackers])
+def claimed(clients: Clients) -> Tensor:
+    """The sample counts (N,) float64 that all clients report."""
+    counts, attackers = clients.counts.clone(), clients.byzantine_ids
+    counts[attackers] = clients.parts.attack.claim(counts[attackers])
     return counts

@@ -1,5 +1,7 @@
 """The clients and their samples, poisoned or not, the server's samples, and the network."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,17 +24,29 @@ from robustfl_bench.train.parts import Parts
 from robustfl_bench.train.settings import Settings
 
 
+class Unshared:
+    """Samples that a run has for itself."""
+
+    def divided(self, clients: Clients, data: Data) -> tuple[Data, Data | None]:
+        """The data of clients and server, and those held out for validation."""
+        return divided(data, clients.settings, clients.parts.partition.by_owner)
+
+    def honest(self, clients: Clients) -> Population:
+        """The honest clients' own samples."""
+        return clients.unpoisoned(clients.honest_ids)
+
+
 class Clients:
     """The clients of one run, their data, and the server's data. Everything is built lazily, on first access.
 
     ``honest_ids`` and ``byzantine_ids`` are the numbers of the honest and the Byzantine clients; ``shards`` are the
     sample indices of every client with data. ``data`` excludes the samples ``held_out`` for validation, which neither
-    clients nor the server use.
+    clients nor the server use; ``shelf`` is where the largest of these samples are.
     """
 
-    def __init__(self, settings: Settings, parts: Parts, data: Data) -> None:
-        self.settings, self.parts = settings, parts
-        self.data, self.held_out = self.divided(data)
+    def __init__(self, settings: Settings, parts: Parts, data: Data, shelf: Unshared | None = None) -> None:
+        self.settings, self.parts, self._shelf = settings, parts, shelf or Unshared()
+        self.data, self.held_out = self._shelf.divided(self, data)
         data = self.data
         self.num_classes, s = parts.dataset.num_classes, settings
         shape, regression = tuple(data.train_x.shape[1:]), data.train_y.is_floating_point()
@@ -53,11 +67,6 @@ class Clients:
         if parts.corruption is not None:
             self._require_scaling()
 
-    @property
-    def updates_per_round(self) -> int:
-        """The number of updates that the rule receives in a round in which all participating clients deliver."""
-        return self.parts.course.updates_per_round(self.settings.clients_per_round)
-
     def _num_byzantine(self, order: np.ndarray) -> int:
         """The number of Byzantine clients in this order, by count or by their share of the data."""
         s = self.settings
@@ -67,14 +76,10 @@ class Clients:
         wanted = s.num_byzantine / s.num_clients * sum(map(len, self.shards))
         return 1 + int(np.abs(held - wanted).argmin())
 
-    def divided(self, data: Data) -> tuple[Data, Data | None]:
-        """The data of clients and server, and those held out for validation."""
-        return _divided(data, self.settings, self.parts.partition.by_owner)
-
     @cached_property
     def honest(self) -> Population:
         """The honest clients' own samples."""
-        return self.unpoisoned(self.honest_ids)
+        return self._shelf.honest(self)
 
     def unpoisoned(self, ids: np.ndarray) -> Population:
         """The chosen clients with their own samples, with feature skew but not poisoned."""
@@ -130,25 +135,14 @@ class Clients:
         return np.array([np.bincount(clusters[part]).argmax() for part in self.shards])
 
     @cached_property
-    def label_counts(self) -> Tensor:
-        """The honest clients' samples per class, (h, c); without classes, c = 0."""
-        if self.network.regression:
-            return torch.zeros(len(self.honest), 0, dtype=torch.int64)
-        return self.honest.label_counts(self.num_classes)
-
-    @cached_property
-    def byzantine(self) -> Population:
-        """The Byzantine clients' own samples, poisoned."""
-        return self.poisoned(self.byzantine_ids, self.parts.attack)
-
-    @cached_property
     def byzantine_clean(self) -> Population:
         """The Byzantine clients' unpoisoned samples, for rounds in which the attack pauses."""
         return self.unpoisoned(self.byzantine_ids)
 
-    def attackers_samples(self, round: int) -> Population:
-        """The samples that the Byzantine clients train on in a round (from 1)."""
-        return self.byzantine if self.parts.attack.active(round) else self.byzantine_clean
+    @cached_property
+    def poisonings(self) -> dict[Attack, Population]:
+        """The Byzantine clients' samples as the attacks of a plan poison them, kept once they are made."""
+        return {}
 
     def poisoned(self, ids: np.ndarray, attack: Attack) -> Population:
         """The chosen Byzantine clients with their own samples, poisoned by an attack."""
@@ -187,28 +181,6 @@ class Clients:
         added = own.mean().expand(self.settings.total_clients - len(own))
         return torch.cat([own, added]).to(self.data.train_x.device)
 
-    def reported_losses(self, params: Tensor, clients: Tensor, round: int) -> Tensor:
-        """The mean losses (m,) float64 at a model (d,) that ``clients`` (m,) report for their training samples.
-
-        Added clients have no samples; their true loss is the mean of the honest clients' losses. Byzantine clients may
-        report false losses in a ``round`` (from 1) in which the attack is active.
-        """
-        honest, byzantine = (
-            np.flatnonzero(np.isin(ids, clients.cpu())) for ids in (self.honest_ids, self.byzantine_ids)
-        )
-        losses = torch.zeros(self.settings.total_clients, dtype=torch.float64, device=params.device)
-        if len(honest):
-            losses[self.honest_ids[honest]] = self.client_losses(self.honest, honest.tolist(), params[None])[:, 0]
-        if len(byzantine):
-            told = losses[self.honest_ids[honest]]
-            if self.settings.byzantine_placement == "replace":
-                own = self.client_losses(self.attackers_samples(round), byzantine.tolist(), params[None])[:, 0]
-            else:
-                own = told.mean().expand(len(byzantine))
-            attack = self.parts.attack
-            losses[self.byzantine_ids[byzantine]] = attack.report(own, told) if attack.active(round) else own
-        return losses[clients]
-
     @cached_property
     def server(self) -> Population:
         """The server's samples, one "client" per class."""
@@ -224,20 +196,11 @@ class Clients:
     def server_together(self) -> Population:
         return Population(self.server.x, self.server.y, [np.arange(len(self.server.y))])
 
-    def client_losses(self, population: Population, clients: Sequence[int], params: Tensor) -> Tensor:
+    def losses(self, population: Population, clients: Sequence[int], params: Tensor) -> Tensor:
         """Mean losses (n, k) float64 of models ``params`` (k, d) on the samples of the chosen clients of a
         population."""
         losses = self.network.client_losses(params, population.batch(clients))
         return losses.nan_to_num(nan=math.inf, posinf=math.inf)  # no client chooses a model that diverged
-
-    def samples(self) -> list[tuple[Tensor, Tensor]]:
-        """The samples of every client before the first round; Byzantine clients' samples are those that they would
-        train on."""
-        own = dict(zip(self.honest_ids, self.honest.batch(range(len(self.honest))).clients(), strict=True))
-        if len(self.byzantine_ids):
-            theirs = self.attackers_samples(1)
-            own |= dict(zip(self.byzantine_ids, theirs.batch(range(len(theirs))).clients(), strict=True))
-        return [own[i] for i in sorted(own)]
 
     @cached_property
     def test_parts(self) -> list[tuple[Tensor, Tensor]]:
@@ -262,7 +225,7 @@ class Clients:
         return [(x[rows], y[rows]) for rows in members]
 
 
-def _divided(data: Data, settings: Settings, by_owner: bool) -> tuple[Data, Data | None]:
+def divided(data: Data, settings: Settings, by_owner: bool) -> tuple[Data, Data | None]:
     """The data without the validation share of the training set, and the data with only that share; drawn before the
     partition.
 

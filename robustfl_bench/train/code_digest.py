@@ -6,8 +6,7 @@ from robustfl_bench.base.code_digest import Computing, Outside
 COMPUTING = Computing(
     always=(
         ("robustfl_bench.datasets", "load"),
-        ("robustfl_bench.train.federation", "Federation"),
-        ("robustfl_bench.train.stack", "Stackable"),
+        ("robustfl_bench.train.federation", "federation_of"),
         ("robustfl_bench.train.stack", "Stack"),
         ("robustfl_bench.train.rounds", "initial_state"),
         ("robustfl_bench.train.rounds", "step"),

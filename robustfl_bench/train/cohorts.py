@@ -1,26 +1,28 @@
 """The clients that take part in a round, and the model that each of them trains."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract
-from robustfl_bench.parts.attacks.base import Attack, ChoiceView
 from robustfl_bench.parts.protocols.state import Cohort, State
 from robustfl_bench.train import participation
-from robustfl_bench.train.clients import Clients
-from robustfl_bench.train.model_choice import ModelChoice
+from robustfl_bench.train.model_choice import Choice
+
+if TYPE_CHECKING:
+    from robustfl_bench.train.federation import Federation
 
 
 class Cohorts:
     """Forms the cohorts of every round."""
 
-    def __init__(self, clients: Clients) -> None:
-        self._clients = clients
+    def __init__(self, federation: Federation) -> None:
+        self._federation, self._clients = federation, federation.clients
         self._arrived: list[int] = []
 
     def present(self, round: int) -> Cohort:
@@ -41,8 +43,7 @@ class Cohorts:
 
         ``participation.draw`` says on what the shares depend.
         """
-        clients = self._clients
-        availability = clients.parts.availability
+        availability = self._federation.parts.availability
         if availability is None:
             return None
 
@@ -56,31 +57,31 @@ class Cohorts:
 
         work = self.draw("availability", round, shares)
         if not availability.byzantine:
-            work[clients.byzantine_ids] = 1
+            work[self._clients.byzantine_ids] = 1
         return work
 
     def draw(self, name: str, round: int, numbers: Callable[[int, np.random.Generator], np.ndarray]) -> np.ndarray:
         """One number per client, (N,), from ``numbers`` (how many, generator), for a round; see ``participation``."""
-        return participation.draw(self._clients.settings, name, round, numbers)
+        return participation.draw(self._federation.settings, name, round, numbers)
 
     def arrivals(self, rounds: int) -> list[int]:
         """The number of updates that arrive in each of the first ``rounds`` rounds."""
-        if self._clients.parts.availability is None:
-            return [self._clients.updates_per_round] * rounds
+        if self._federation.parts.availability is None:
+            return [self._federation.storage.number] * rounds
         while len(self._arrived) < rounds:
             self._arrived.append(len(self.present(len(self._arrived))))
         return self._arrived[:rounds]
 
     def _taking_part(self, round: int) -> Cohort:
         """The clients that take part in a round."""
-        clients, s = self._clients, self._clients.settings
+        clients, s = self._clients, self._federation.settings
         if s.clients_per_round >= s.total_clients:
             return Cohort(list(range(len(clients.honest_ids))), list(range(len(clients.byzantine_ids))))
         return self.made_of(participation.taking_part(s, round))
 
     def of(self, state: State) -> tuple[Cohort, ...]:
         """The cohort of each model in the round after ``state``."""
-        present, clustering = self.present(state.round), self._clients.parts.clustering
+        present, clustering = self.present(state.round), self._federation.parts.clustering
         if clustering is None:
             return (present,)
         if not len(present):
@@ -88,8 +89,8 @@ class Cohorts:
         if state.choice is not None:
             choice = state.choice.cpu()[self.ids(present)]
         else:
-            rng = seeding.generator(self._clients.settings.seed, "models that nobody chose", state.round)
-            choice = clustering.fill(self._chosen(present, state.params, state.round + 1).cpu(), rng)
+            rng = seeding.generator(self._federation.settings.seed, "models that nobody chose", state.round)
+            choice = clustering.fill(self._choice(present, state.params, state.round + 1).cpu(), rng)
         who = np.array([*present.honest, *present.byzantine])
         honest = np.arange(len(who)) < len(present.honest)
         mine = [choice.numpy() == model for model in range(len(state.params))]
@@ -107,45 +108,6 @@ class Cohorts:
                              for all_ids in (clients.honest_ids, clients.byzantine_ids))  # fmt: skip
         return Cohort(honest, byzantine)
 
-    def users(self, cohorts: Sequence[Cohort]) -> np.ndarray:
-        """The number of honest clients of each true cluster that train each model, (K, k); without clusters, K = 1."""
-        clusters = self._clients.clusters
-        counts = np.zeros((len(self._clients.test_parts), len(cohorts)), dtype=np.int64)
-        for model, cohort in enumerate(cohorts):
-            ids = self._clients.honest_ids[cohort.honest]
-            np.add.at(counts[:, model], np.zeros_like(ids) if clusters is None else clusters[ids], 1)
-        return counts
-
-    def _chosen(self, present: Cohort, params: Tensor, round: int) -> Tensor:
-        """The models (n,) that the clients of a round (from 1) choose from ``params`` (k, d), honest clients first."""
-        clients, attackers = self._clients, present.byzantine
-        honest = self._best(params, present.honest)
-        if not attackers:
-            return honest
-
-        def own_losses(models: Tensor) -> Tensor:
-            return clients.client_losses(clients.attackers_samples(round), attackers, models)
-
-        view = ChoiceView(
-            params=params,
-            honest=honest,
-            num_byzantine=len(attackers),
-            own_losses=own_losses if clients.settings.byzantine_placement == "replace" else None,
-        )
-        attack = clients.parts.attack
-        return torch.cat([honest, attack.choose(view) if attack.active(round) else Attack.choose(attack, view)])
-
     @cached_property
-    def _best(self) -> Callable[[Tensor, Sequence[int]], Tensor]:
-        """Maps models (k, d) and honest clients to their models of least loss (n,)."""
-        clients = self._clients
-        batch = clients.honest.batch(range(len(clients.honest)))
-        slopes = clients.network.slopes(batch)
-
-        def losses(params: Tensor, chosen: Sequence[int]) -> Tensor:
-            return clients.client_losses(clients.honest, chosen, params)
-
-        if slopes is None:
-            return lambda params, chosen: losses(params, chosen).argmin(dim=1)
-        sizes = torch.stack([y.double().square().mean().sqrt() for _, y in batch.clients()])
-        return ModelChoice(losses, slopes, sizes)
+    def _choice(self) -> Choice:
+        return Choice(self._federation)

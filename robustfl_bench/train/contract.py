@@ -1,4 +1,5 @@
-"""Checks of the parts of a run against the contracts of their base classes, on the first call of each part."""
+"""Checks of the parts of a run against the contracts of their base classes, on the first call of each part, and of
+every round for numbers that are not finite."""
 
 import copy
 import zlib
@@ -10,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import BrokenContract
+from robustfl_bench.base.errors import BrokenContract, Diverged
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.parts.attacks.base import Crafted
 from robustfl_bench.parts.partitions.base import Partition
 from robustfl_bench.parts.protocols.state import Round, State
@@ -189,3 +191,47 @@ def _checksum(matrix: Tensor) -> int:
     for row in matrix:
         total = zlib.crc32(row.cpu().contiguous().numpy(), total)
     return total
+
+
+HUGE = torch.finfo(torch.float32).max ** 0.5
+"""Squares of larger numbers overflow in float32."""
+
+
+def non_finite_aggregate(rule: Aggregator, updates: Updates, number: int) -> Exception:
+    """The error for a non-finite aggregate: Diverged if the updates are so large that float32 overflows, else
+    BrokenContract of the rule."""
+    what, largest = f"aggregator {type(rule).__name__} returned a non-finite aggregate", largest_of(updates)
+    if largest < HUGE:
+        return BrokenContract(f"{what} in round {number}, from finite updates of at most {largest:.0e}")
+    return Diverged(number, f"{what}, from updates of up to {largest:.0e}")
+
+
+def largest_of(updates: Updates) -> float:
+    """The largest absolute value of an entry."""
+    return float(torch.stack([*updates.columns.aminmax()]).abs().max())
+
+
+def require_finite(values: Tensor, round: int, otherwise: str) -> Tensor:
+    """The values; raises Diverged, in the round after ``round``, unless all are finite."""
+    if not values.isfinite().all():
+        raise Diverged(round + 1, otherwise)
+    return values
+
+
+def require_some_finite(num_honest: int, non_finite: int, round: int) -> None:
+    """Raise Diverged, in the round after ``round``, if there are honest clients but none has a finite update."""
+    if 0 < num_honest == non_finite:
+        raise Diverged(round + 1, "no honest client's update is finite")
+
+
+def zero_non_finite(matrix: Tensor) -> int:
+    """Replace rows with a non-finite entry by zeros, in place, before any rule sees them; returns the number of such
+    rows."""
+    # One pass: the sum of a row is finite unless an entry is not, or the sum overflows, which is checked below.
+    fine = matrix.sum(dim=1).isfinite()
+    if fine.all():
+        return 0
+    suspects = (~fine).nonzero().squeeze(1)
+    rows = suspects[(~matrix[suspects].isfinite()).any(dim=1)]
+    matrix[rows] = 0
+    return len(rows)

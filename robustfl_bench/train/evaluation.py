@@ -28,29 +28,39 @@ class Tested:
 
 def on_test_set(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> Tested:
     """The test of the models (k, d) on the test set, which is neither corrupted nor poisoned."""
-    return _tested(federation, params, cohorts, federation.test_parts)
+    return _tested(federation, params, cohorts, federation.clients.test_parts)
 
 
 def on_validation_set(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> Tested | None:
     """The same on the samples held out for validation, None if there are none."""
-    parts = federation.validation_parts
+    parts = federation.clients.validation_parts
     return _tested(federation, params, cohorts, parts) if parts else None
 
 
 def on_goal(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> float | None:
     """The share of the attackers' goal samples that are classified as they want, None without a goal."""
-    if federation.goal is None:
+    if federation.clients.goal is None:
         return None
     models = _serving(federation, cohorts)
-    reached = [federation.network.evaluate(params[model], *federation.goal)[1] for model in models]
+    reached = [federation.network.evaluate(params[model], *federation.clients.goal)[1] for model in models]
     return float(np.mean([counts.trace() / counts.sum() for counts in reached if counts is not None]))
 
 
 def _serving(federation: Federation, cohorts: Sequence[Cohort]) -> np.ndarray:
     """The model of each true cluster, (K,): the one that most of its honest clients train."""
-    users = federation.cohorts.users(cohorts)
-    models: np.ndarray = np.where(users.any(axis=1), users.argmax(axis=1), users.sum(axis=0).argmax())
+    counts = users(federation, cohorts)
+    models: np.ndarray = np.where(counts.any(axis=1), counts.argmax(axis=1), counts.sum(axis=0).argmax())
     return models
+
+
+def users(federation: Federation, cohorts: Sequence[Cohort]) -> np.ndarray:
+    """The number of honest clients of each true cluster that train each model, (K, k); without clusters, K = 1."""
+    clients = federation.clients
+    counts = np.zeros((len(clients.test_parts), len(cohorts)), dtype=np.int64)
+    for model, cohort in enumerate(cohorts):
+        ids = clients.honest_ids[cohort.honest]
+        np.add.at(counts[:, model], np.zeros_like(ids) if clients.clusters is None else clients.clusters[ids], 1)
+    return counts
 
 
 def _tested(

@@ -15,10 +15,21 @@ from robustfl_bench.parts.attacks.base import Attack, Harm, PlanView
 from robustfl_bench.parts.protocols.state import Memory, Round, State
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.stack import Stack, at_once, can_be_stacked
-from robustfl_bench.train.under import Relabelled, Under
+from robustfl_bench.train.views import Blind, Relabelled, UnderAttack
 
 ASSESSED = 2048
 """The largest number of samples on which attackers assess the models of a simulation."""
+
+
+def under(real: Federation, attack: Attack, seed: int | None = None) -> Federation:
+    """The ``real`` federation under another attack.
+
+    With a ``seed`` it is a simulation by the attackers: the clients, their samples and the server's are the same, but
+    all random streams are others. With ``knowledge=own``, honest clients then have the attackers' samples.
+    """
+    settings = real.settings if seed is None else replace(real.settings, seed=seed)
+    view = Blind() if seed is not None and settings.knowledge == "own" else UnderAttack()
+    return replace(real, settings=settings, parts=replace(real.parts, attack=attack), view=view)
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ class Foresight(PlanView):
         seed = seeding.integer(s.seed, "simulation", self.state.round, stream)
         number = 1
         if can_be_stacked(parts):
-            number = at_once(self.federation.updates_per_round * self.federation.network.dim)
+            number = at_once(self.federation.storage.number * self.federation.network.dim)
         found = list[Harm | None]()
         for first in range(0, len(attacks), number):
             found += self._to_the_end([self._imagined(attack, seed) for attack in attacks[first : first + number]])
@@ -77,14 +88,15 @@ class Foresight(PlanView):
         return torch.stack(losses).mean(dim=0), torch.stack(errors).mean(dim=0)
 
     def carry_out(self, attack: Attack) -> Federation:
-        return Under(self.federation, attack)
+        return under(self.federation, attack)
 
     def carry_out_on_labels(self, attack: Attack, choose: Callable[[Tensor], Tensor]) -> Federation:
-        return Relabelled(self.federation, attack, self.state.params[0], choose)
+        view = Relabelled(self.state.params[0], choose)
+        return replace(under(self.federation, attack), view=view)
 
     def _imagined(self, attack: Attack, seed: int) -> "_Simulation":
         state = replace(self.state, memory=tuple(_copied(memory) for memory in self.state.memory))
-        return _Simulation(Under(self.federation, attack, seed), state)
+        return _Simulation(under(self.federation, attack, seed), state)
 
     def _to_the_end(self, simulations: Sequence["_Simulation"]) -> list[Harm | None]:
         """The harms of simulations whose rounds go in step, with gradients computed for all of them at once."""
@@ -103,23 +115,23 @@ class Foresight(PlanView):
         if simulation.error is None:
             losses, errors = network.assess(torch.stack(simulation.models), *self._known)
         if not losses.isfinite().all():
-            return (0.0 if network.regression else 1 - 1 / self.federation.num_classes), math.inf
+            return (0.0 if network.regression else 1 - 1 / self.federation.clients.num_classes), math.inf
         return (0.0 if errors is None else float(errors.mean())), float(losses.mean())
 
     @cached_property
     def _known(self) -> tuple[Tensor, Tensor]:
         """Unpoisoned samples (x, y) of the clients whose data the attackers know, evenly spaced over all of them."""
-        ids = self.federation.byzantine_ids
+        ids = self.federation.clients.byzantine_ids
         if self.federation.settings.knowledge != "own":
             ids = np.arange(self.federation.settings.num_clients)
-        return self.federation.unpoisoned(ids).thinned(range(len(ids)), ASSESSED)
+        return self.federation.clients.unpoisoned(ids).thinned(range(len(ids)), ASSESSED)
 
 
 @dataclass
 class _Simulation:
     """A training to the end; ``models`` are those that the attackers will assess."""
 
-    federation: Under
+    federation: Federation
     state: State
     models: list[Tensor] = field(default_factory=list)
     error: Exception | None = None

@@ -1,15 +1,66 @@
-"""The best of several models for each client, without computing every loss in every round.
+"""The models that clients choose from several: honest ones their best, without computing every loss in every round.
 
 These losses are half the work of clustered linear regression. But a client with a clear best model keeps it until the
 models have moved far enough for another one to be as good.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from robustfl_bench.parts.attacks.base import Attack, ChoiceView
+from robustfl_bench.parts.protocols.state import Cohort
+
+if TYPE_CHECKING:
+    from robustfl_bench.train.federation import Federation
+
 ROUNDING = 1e-5  # error of a float32 root mean squared error, relative to the sizes of its terms
+
+
+class Choice:
+    """The models that the clients of a federation choose from several."""
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation, self._clients = federation, federation.clients
+
+    def __call__(self, present: Cohort, params: Tensor, round: int) -> Tensor:
+        """The models (n,) that the clients of a round (from 1) choose from ``params`` (k, d), honest clients first."""
+        federation, attackers = self._federation, present.byzantine
+        honest = self._best(params, present.honest)
+        if not attackers:
+            return honest
+
+        def own_losses(models: Tensor) -> Tensor:
+            return self._clients.losses(federation.attackers_samples(round), attackers, models)
+
+        view = ChoiceView(
+            params=params,
+            honest=honest,
+            num_byzantine=len(attackers),
+            own_losses=own_losses if federation.settings.byzantine_placement == "replace" else None,
+        )
+        attack = federation.parts.attack
+        return torch.cat([honest, attack.choose(view) if attack.active(round) else Attack.choose(attack, view)])
+
+    @cached_property
+    def _best(self) -> Callable[[Tensor, Sequence[int]], Tensor]:
+        """Maps models (k, d) and honest clients to their models of least loss (n,)."""
+        clients, population = self._clients, self._federation.honest
+        batch = population.batch(range(len(population)))
+        slopes = clients.network.slopes(batch)
+
+        def losses(params: Tensor, some: Sequence[int]) -> Tensor:
+            return clients.losses(population, some, params)
+
+        if slopes is None:
+            return lambda params, some: losses(params, some).argmin(dim=1)
+        sizes = torch.stack([y.double().square().mean().sqrt() for _, y in batch.clients()])
+        return ModelChoice(losses, slopes, sizes)
 
 
 class ModelChoice:

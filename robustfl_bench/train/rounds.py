@@ -21,16 +21,16 @@ from robustfl_bench.train.foresight import Foresight
 
 def initial_state(federation: Federation) -> State:
     """The state before the first round."""
-    clustering, clusters = federation.parts.clustering, federation.clusters
+    clustering, clusters = federation.parts.clustering, federation.clients.clusters
     if clustering is None:
         return State.start(federation.network.initial[None])
     if clusters is not None:
-        clusters = np.where(np.isin(np.arange(len(clusters)), federation.honest_ids), clusters, -1)
+        clusters = np.where(np.isin(np.arange(len(clusters)), federation.clients.honest_ids), clusters, -1)
     view = StartView(
         seed=federation.settings.seed,
         rng=seeding.generator,
         initial=federation.network.another_initial,
-        truth=federation.data.truth,
+        truth=federation.clients.data.truth,
         clients=federation.samples,
         clusters=clusters,
         module=federation.network.module,
@@ -40,7 +40,7 @@ def initial_state(federation: Federation) -> State:
 
 def step(federation: Federation, state: State) -> tuple[State, Round]:
     """The state after the next round, and the results of that round."""
-    if federation.parts.attack.plans and len(federation.byzantine_ids):
+    if federation.parts.attack.plans and len(federation.clients.byzantine_ids):
         planned = federation.parts.attack.plan(Foresight(federation, state, step))
         assert isinstance(planned, Federation)
         federation = planned
@@ -59,7 +59,7 @@ class Rounds(Engine):
 
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
-        self.honest_ids, self.byzantine_ids = federation.honest_ids, federation.byzantine_ids
+        self.honest_ids, self.byzantine_ids = federation.clients.honest_ids, federation.clients.byzantine_ids
         self.clients_per_round = federation.settings.clients_per_round
 
     def draw(self, name: str, round: int, numbers: Callable[[int, np.random.Generator], np.ndarray]) -> np.ndarray:

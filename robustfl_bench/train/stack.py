@@ -7,76 +7,26 @@ are also computed one by one, and these samples are given up if a bit differs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.base.abilities import overrides
 from robustfl_bench.numerics.network import stacked
-from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch, Samples
 from robustfl_bench.parts.local_updates.base import LocalUpdate
 from robustfl_bench.parts.local_updates.fedsgd import FedSgd
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.parts import Parts
+from robustfl_bench.train.prepared import Gradients
 
 MOST = 32
 """Trainings that are stacked, at most: more gain nothing."""
 
 NUMBERS = 1 << 24
 """Numbers in the updates of trainings that are stacked, at most: 64 MiB."""
-
-
-@dataclass(frozen=True)
-class _Drawn(Samples):
-    """Samples whose first batch is drawn."""
-
-    first: Batch = field(default_factory=lambda: Batch(torch.empty(0), torch.empty(0), ()))
-
-    def batch(self, step: int) -> Batch:
-        return super().batch(step) if step else self.first
-
-
-class _Answering:
-    """A network that knows the gradients of one batch at one model."""
-
-    def __init__(self, network: Network, prepared: "_Prepared") -> None:
-        self._network, self._prepared = network, prepared
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._network, name)
-
-    def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """As the network."""
-        if batch is not self._prepared.batch or not self._prepared.is_at(params):
-            return self._network.gradients(params, batch, out)
-        out.copy_(self._prepared.rows)
-        return self._prepared.losses
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """The gradients (n, d) and losses (n,) of the clients of ``samples`` at a model, on their first batch."""
-
-    params: Tensor
-    samples: Samples
-    batch: Batch
-    rows: Tensor
-    losses: Tensor
-
-    def is_at(self, params: Tensor) -> bool:
-        """Whether ``params`` is the same tensor as that of the model."""
-        return params.data_ptr() == self.params.data_ptr() and params.shape == self.params.shape
-
-    def is_for(self, samples: Samples) -> bool:
-        """Whether these are the gradients of the clients of ``samples``."""
-        own = self.samples
-        same = samples.population is own.population and list(samples.clients) == list(own.clients)
-        return same and (samples.stream, samples.round) == (own.stream, own.round)
 
 
 def can_be_stacked(parts: Parts) -> bool:
@@ -101,43 +51,22 @@ def _sends_a_gradient(update: LocalUpdate) -> bool:
     return isinstance(update, FedSgd)
 
 
-class Stackable(Federation):
-    """A federation for which gradients at the model of the next round may be ``prepared``."""
-
-    prepared: tuple[_Prepared, ...] = ()
-
-    def trainings(self, round: int) -> list[Samples]:
-        """The trainings from the model of a round (from 0) that are expected in it: that of the honest clients who take
-        part, and those of all attackers or on all samples of the server that the round before had."""
-        clients = self.cohorts.present(round).honest
-        ids, s = self.honest_ids[clients].tolist(), self.settings
-        honest = Samples(
-            self.honest, clients, ids, s.seed, "batches", round, s.batch_size, augmentation=self.parts.augmentation
-        )
-        others = [replace(samples, round=round) for samples in self._others.values() if samples.round == round - 1]
-        return [honest, *others]
-
-    @cached_property
-    def _others(self) -> dict[tuple[int, str], Samples]:
-        """The last trainings of whole populations other than the honest clients, by population and stream."""
-        return {}
-
-    def _local_update(self, samples: Samples, params: Tensor, lr: float, out: Tensor) -> Tensor:
-        found = [each for each in self.prepared if each.is_at(params)]
-        if found and samples.population is not self.honest and len(samples.clients) == len(samples.population):
-            self._others[id(samples.population), samples.stream] = replace(samples, memory={}, work=None)
-        if (ready := next((each for each in found if each.is_for(samples)), None)) is None:
-            return super()._local_update(samples, params, lr, out)
-        own = {each.name: getattr(samples, each.name) for each in fields(Samples)}
-        network: Any = _Answering(self.network, ready)
-        return self.parts.local_update(network, params, _Drawn(**own, first=ready.batch), lr, out)
+def _trainings(federation: Federation, round: int) -> list[Samples]:
+    """The trainings from the model of a round (from 0) that are expected in it: that of the honest clients who take
+    part, and those of all attackers or on all samples of the server that the round before had."""
+    if not federation.storage.stacks:
+        return []
+    honest, clients, s = federation.honest, federation.cohorts.present(round).honest, federation.settings
+    ids, augmentation = federation.clients.honest_ids[clients].tolist(), federation.parts.augmentation
+    first = Samples(honest, clients, ids, s.seed, "batches", round, s.batch_size, augmentation=augmentation)
+    return [first, *(each for each in federation.prepared.again(round) if each.population is not honest)]
 
 
 @dataclass(frozen=True)
 class _Training:
     """A training from a model that is expected in the next round of a run."""
 
-    federation: Stackable
+    federation: Federation
     params: Tensor
     samples: Samples
 
@@ -153,19 +82,19 @@ class Stack:
     def __init__(self) -> None:
         self._right: dict[tuple[bytes, str], bool] = {}  # by kind: whether the gradients have the bytes of a run alone
 
-    def prepare(self, runs: Sequence[tuple[Stackable, State]]) -> None:
+    def prepare(self, runs: Sequence[tuple[Federation, State]]) -> None:
         """Compute gradients of the next round for runs that can be stacked and are in the same round, each a federation
         and its state.
 
         A federation may occur several times, with different models.
         """
         for federation, _ in runs:
-            federation.prepared = ()
+            federation.prepared.gradients = ()
         if len(runs) < 2 or not stacked.is_stackable(runs[0][0].network):
             return
         kinds: dict[tuple[bytes, str], list[_Training]] = {}
         for federation, state in runs:
-            for samples in federation.trainings(state.round):
+            for samples in _trainings(federation, state.round):
                 training = _Training(federation, state.params[0], samples)
                 kinds.setdefault(training.kind, []).append(training)
         for kind, trainings in kinds.items():
@@ -194,5 +123,5 @@ class Stack:
             )
         if self._right[kind]:
             for training, batch, row, loss in zip(trainings, batches, rows, losses, strict=True):
-                ready = _Prepared(training.params, training.samples, batch, row, loss)
-                training.federation.prepared += (ready,)
+                known = Gradients(training.params, training.samples, batch, row, loss)
+                training.federation.prepared.gradients += (known,)

@@ -1,8 +1,10 @@
-"""Federations whose updates are too large for float32 in memory: in a file, or in bfloat16."""
+"""Where the updates of a round are: in memory as float32, in a file, or in memory as bfloat16."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -10,67 +12,94 @@ from torch import Tensor
 
 from robustfl_bench.numerics import in_bfloat16, on_disk
 from robustfl_bench.numerics.network.gradients import chunks
-from robustfl_bench.numerics.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.parts.protocols.state import ModelState, Remembered
-from robustfl_bench.train.stack import Stackable
 
 
-class OnDisk(Stackable):
-    """A federation whose updates are in files without a name in the folder of results, which end with the process."""
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """The updates of a round, at most ``number`` with ``dim`` parameters each, as float32 in memory.
+
+    With ``stacks``, gradients at the models of several runs may be in memory as well.
+    """
+
+    number: int
+    dim: int
+    device: torch.device
+
+    stacks: ClassVar[bool] = True
 
     def rows(self, n: int) -> Tensor:
-        return on_disk.empty(n, self.network.dim, Path(self.settings.results_dir).expanduser())
+        """An uninitialised buffer for n updates, (n, d)."""
+        return torch.empty(n, self.dim, device=self.device)
 
-    def trainings(self, round: int) -> list[Samples]:
-        """None: gradients at the models of several runs would be in memory."""
-        return []
+    @cached_property
+    def buffer(self) -> Tensor:
+        """A buffer for the updates of a round, reused in every round, (number, d)."""
+        return self.rows(self.number)
+
+    def train(
+        self, out: Tensor, sizes: np.ndarray, network: Network, train: Callable[[slice, Tensor], Updates]
+    ) -> Updates:
+        """The updates of clients with ``sizes`` (n,) samples, in ``out`` (n, d), all of them trained at once.
+
+        ``train`` computes those of some of the clients in rows of float32.
+        """
+        return train(slice(None), out)
+
+
+@dataclass(frozen=True, eq=False)
+class OnDisk(InMemory):
+    """Updates in files without a name in a ``folder``, which end with the process."""
+
+    folder: Path
+
+    stacks: ClassVar[bool] = False
+
+    def rows(self, n: int) -> Tensor:
+        return on_disk.empty(n, self.dim, self.folder)
 
 
 TURNS = 8
 """The clients train in so many turns at most, each with rows in float32 of its own."""
 
 
-class InBfloat16(Stackable):
-    """A federation whose clients train a few at a time; their updates are rounded, and kept in bfloat16.
+@dataclass(frozen=True, eq=False)
+class InBfloat16(InMemory):
+    """Updates of clients that train a few at a time, rounded to bfloat16.
 
     The few are whole groups of clients whose gradients a CPU computes together, so these have the same bytes as with
     all clients at once.
     """
 
+    batch_size: int | None
+
+    stacks: ClassVar[bool] = False
+
     @cached_property
     def buffer(self) -> Tensor:
-        return in_bfloat16.empty(self.updates_per_round, self.network.dim, self.data.train_x.device)
+        return in_bfloat16.empty(self.number, self.dim, self.device)
 
     def train(
-        self,
-        population: Population,
-        clients: list[int],
-        ids: list[int],
-        stream: str,
-        model: ModelState,
-        out: Tensor,
-        memory: Remembered | None = None,
-        work: np.ndarray | None = None,
+        self, out: Tensor, sizes: np.ndarray, network: Network, train: Callable[[slice, Tensor], Updates]
     ) -> Updates:
-        """As the base."""
-        if not isinstance(out, in_bfloat16.Bfloat16Matrix) or not clients:
-            return super().train(population, clients, ids, stream, model, out, memory, work)
-        counts, losses = out.new_empty(2, len(clients), dtype=torch.float64)
-        turns = list(self._turns(population.sizes[clients]))
+        if not isinstance(out, in_bfloat16.Bfloat16Matrix) or not len(sizes):
+            return train(slice(None), out)
+        counts, losses = out.new_empty(2, len(sizes), dtype=torch.float64)
+        turns = list(self._turns(sizes, network))
         room = self.rows(max(few.stop - few.start for few in turns))
         for few in turns:
-            rows = room[: few.stop - few.start]
-            part = super().train(population, clients[few], ids[few], stream, model, rows, memory, work)
+            part = train(few, room[: few.stop - few.start])
             assert part.losses is not None
             out[few], counts[few], losses[few] = part.matrix, part.counts, part.losses
         return Updates(out, counts, losses)
 
-    def _turns(self, sizes: np.ndarray) -> Iterator[slice]:
+    def _turns(self, sizes: np.ndarray, network: Network) -> Iterator[slice]:
         """The clients with these numbers of samples in at most TURNS slices."""
-        drawn = tuple(np.minimum(sizes, self.settings.batch_size or sizes.max()).tolist())
+        drawn = tuple(np.minimum(sizes, self.batch_size or sizes.max()).tolist())
         nothing = torch.empty(sum(drawn), 0)
-        together = chunks(Batch(nothing, nothing, drawn), torch.empty(len(drawn), 0), self.network.chunk(nothing))
+        together = chunks(Batch(nothing, nothing, drawn), torch.empty(len(drawn), 0), network.chunk(nothing))
         first = last = 0
         for _, rows in together:
             last += len(rows)

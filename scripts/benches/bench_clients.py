@@ -22,7 +22,7 @@ from robustfl_bench.base.children import forkserver
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import federation_of
 from robustfl_bench.train.rounds import initial_state, step
 
 RULES = ("trmean", "krum")
@@ -41,7 +41,7 @@ def run(
     )  # fmt: skip
     planned = plan(compose.resolve(overrides).config)
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    federation, times, met = Federation(planned.settings, planned.parts, data), list[float](), list[int]()
+    federation, times, met = federation_of(planned.settings, planned.parts, data), list[float](), list[int]()
     state = initial_state(federation)
     begin = process_time() - began
     with measured(threads):

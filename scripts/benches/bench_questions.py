@@ -26,9 +26,9 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.parts.protocols.base import Rule
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.train import rounds
+from robustfl_bench.train import rounds, sight
 from robustfl_bench.train.context import Context
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import federation_of
 
 FIRST = 3  # rounds before the one that is timed
 OPTIONS = ("num_byzantine=5", "partition=mild_dirichlet", "lr=0.1", "seed=0")
@@ -44,14 +44,14 @@ def one_by_one() -> Iterator[None]:
     def answers(context: Context, rule: Rule, questions: Questions) -> Tensor:
         return torch.stack([rule(alone(questions, number)).vector for number in range(len(questions))])
 
-    with patch.object(Questions, "__getitem__", alone), patch.object(Context, "_answers", answers):
+    with patch.object(Questions, "__getitem__", alone), patch.object(sight, "answers", answers):
         yield
 
 
 def a_round(setting: str, rule: str, attack: str) -> Callable[[], float]:
     """A function that makes one round, always the same, and returns its seconds."""
     planned = plan(compose.resolve([f"+setting/{setting}", *OPTIONS, f"aggregator={rule}", f"attack={attack}"]).config)
-    federation = Federation(
+    federation = federation_of(
         planned.settings, planned.parts, datasets.load(planned.parts.dataset, None, torch.device("cpu"))
     )
     state = rounds.initial_state(federation)

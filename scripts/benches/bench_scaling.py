@@ -35,7 +35,7 @@ from robustfl_bench.read.pages.pictures.curves import Curves, draw
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import federation_of
 from robustfl_bench.train.rounds import initial_state
 
 RULES = ("average", "coomed", "trmean", "krum", "boba", "geomed", "rfa")
@@ -64,7 +64,7 @@ def memory(rule: str, n: int, d: int, threads: int) -> dict[str, object]:
     run = ("rounds=1", "dataset=digits", "partition=iid", "batch_size=2", "attack=ipm", f"aggregator={rule}", *sizes)
     planned = plan(compose.resolve(run).config)
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    federation = Federation(planned.settings, planned.parts, data)
+    federation = federation_of(planned.settings, planned.parts, data)
     matrix, before = 4 * n * federation.network.dim, highest()
     with measured(threads):
         for _ in loop.run(federation, initial_state(federation)):

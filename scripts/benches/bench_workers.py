@@ -33,7 +33,8 @@ def work(setting: str, takers: int, everyone: Any, answers: Any) -> None:
         planned = plan(compose.resolve((f"+setting={setting}", "scale=paper", "attack=ipm", "device=cpu")).config)
         data = _load(planned)
         federation = _federation(planned, data)
-        read = [federation.honest.x.aminmax(), federation.data.train_x.aminmax(), federation.data.test_x.aminmax()]
+        divided = federation.clients.data
+        read = [each.aminmax() for each in (federation.honest.x, divided.train_x, divided.test_x)]
         assert len(read) == 3
         gc.collect()  # as after each run
         everyone.wait()

@@ -49,10 +49,10 @@ from robustfl_bench.runner.config import compose, options, targets
 from robustfl_bench.runner.experiment.machine import choose_device
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import federation_of
 from robustfl_bench.train.precision import set_precision
 from robustfl_bench.train.rounds import initial_state
-from robustfl_bench.train.stack import Stack, Stackable
+from robustfl_bench.train.stack import Stack
 
 LIMITS = {
     "runs": 1e-3,  # the model after two rounds, as a share of how far it moved: float32, added up in another order
@@ -129,7 +129,7 @@ def server_on(device: torch.device, clients: int, d: int) -> ServerView:
 def trained(device: torch.device, *overrides: str) -> tuple[Tensor, Tensor, float]:
     """The model after a run on the digits, how far it is from the first one, both on the CPU, and its test loss."""
     planned = plan(compose.resolve(overrides).config)
-    federation = Federation(planned.settings, planned.parts, datasets.load(planned.parts.dataset, None, device))
+    federation = federation_of(planned.settings, planned.parts, datasets.load(planned.parts.dataset, None, device))
     set_precision(planned.settings.precision, device)
     start = initial_state(federation)
     *_, (state, record) = loop.run(federation, start)
@@ -143,13 +143,13 @@ def trained_together(device: torch.device, cells: Sequence[Sequence[str]]) -> tu
     plans = [plan(compose.resolve(overrides).config) for overrides in cells]
     data = datasets.load(plans[0].parts.dataset, None, device)
     set_precision(plans[0].settings.precision, device)
-    federations = [Stackable(planned.settings, planned.parts, data) for planned in plans]
+    federations = [federation_of(planned.settings, planned.parts, data) for planned in plans]
     states, stack = [initial_state(federation) for federation in federations], Stack()
     runs = [loop.run(*begun) for begun in zip(federations, states, strict=True)]
     for _ in range(plans[0].settings.rounds):
         stack.prepare(list(zip(federations, states, strict=True)))
         states = [next(run)[0] for run in runs]
-    return [state.params.cpu() for state in states], bool(federations[0].prepared)
+    return [state.params.cpu() for state in states], bool(federations[0].prepared.gradients)
 
 
 def compared(setup: Setup, *overrides: str) -> Answer:

@@ -13,6 +13,7 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -26,9 +27,9 @@ from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.processes.ring.launch import local
 from robustfl_bench.runner.processes.ring.step import joined
 from robustfl_bench.runner.processes.shards.context import SpreadStep
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import Federation, Store, federation_of
 from robustfl_bench.train.rounds import initial_state, step
-from robustfl_bench.train.storage import OnDisk
+from robustfl_bench.train.storage import InMemory, OnDisk
 
 FOLDER = Path(__file__).parents[2] / "results" / "bench"
 PROCESSES = (1, 2, 4, 7)
@@ -60,11 +61,11 @@ def measured(rank: int, size: int, folder: Path) -> None:
         for rule, name, planned in cases():
             data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
 
-            def federation(kind: type[Federation], planned: Request = planned, data: Data = data) -> Federation:
-                return kind(planned.settings, planned.parts, data)
+            def federation(store: Store = InMemory, planned: Request = planned, data: Data = data) -> Federation:
+                return federation_of(planned.settings, planned.parts, data, store)
 
             def compared(made: torch.Tensor) -> float:
-                own = federation(Federation)
+                own = federation()
                 start = initial_state(own)
                 expected = step(own, start)[0].params
                 return float((made - expected).double().norm() / (expected - start.params).double().norm())
@@ -76,7 +77,7 @@ def measured(rank: int, size: int, folder: Path) -> None:
                     difference = "" if params is None else compared(params)
                     found.append(dict(zip(COLUMNS, (rule, name, place, difference, refused), strict=True)))
 
-            spread = federation(Federation)
+            spread = federation()
             try:
                 made = SpreadStep(link, spread, 60.0)(spread, initial_state(spread))[0].params
             except ConfigError as error:
@@ -84,7 +85,7 @@ def measured(rank: int, size: int, folder: Path) -> None:
             else:
                 note(PLACES[1 + PROCESSES.index(size)], made)
             if size == 1:
-                stored = federation(OnDisk)
+                stored = federation(partial(OnDisk, folder=folder))
                 note("disk", step(stored, initial_state(stored))[0].params)
     if rank == 0:
         (folder / "found.json").write_text(json.dumps(found))

@@ -23,7 +23,7 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop, rounds
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import federation_of
 from robustfl_bench.train.foresight import Foresight
 
 COLUMNS = ("run_id", "clean_seconds", "simulated_seconds", "trainings")
@@ -35,7 +35,7 @@ def clean_seconds(overrides: list[str]) -> float:
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
     seconds = []
     for _ in range(3):
-        federation = Federation(planned.settings, planned.parts, data)
+        federation = federation_of(planned.settings, planned.parts, data)
         began = time.process_time()
         list(loop.run(federation, rounds.initial_state(federation)))
         seconds.append(time.process_time() - began)

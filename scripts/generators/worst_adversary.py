@@ -33,7 +33,7 @@ from robustfl_bench.parts.attacks.worst import Worst
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop, rounds
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import federation_of
 
 COLUMNS = [
     "rule",
@@ -98,14 +98,14 @@ def measure(rule: str, seed: int, attack: Attack, overrides: list[str]) -> dict[
     timed = Timed(attack)
     parts = planned.parts if isinstance(attack, NoAttack) else replace(planned.parts, attack=timed)
     data = datasets.load(parts.dataset, None, torch.device("cpu"))
-    federation = Federation(planned.settings, parts, data)
+    federation = federation_of(planned.settings, parts, data)
     row: dict[str, float] = {}
     began, status = time.process_time(), "finished"
     try:
         for _, record in loop.run(federation, rounds.initial_state(federation)):
             row = record or row
     except Diverged:
-        row, status = {"test_accuracy": 1 / federation.num_classes, "test_loss": float("inf")}, "diverged"
+        row, status = {"test_accuracy": 1 / federation.clients.num_classes, "test_loss": float("inf")}, "diverged"
     number = planned.settings.rounds
     sent = Counter(ENTRIES[place].name for place in timed.choices if place >= 0).most_common()
     return {

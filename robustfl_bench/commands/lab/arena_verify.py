@@ -21,6 +21,7 @@ from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.runner.config import compose, options, targets
 from robustfl_bench.runner.experiment.execute import execute
+from robustfl_bench.runner.experiment.plan import Request
 
 ORIGIN = ("code", "data", "versions", "processor")
 """What must be the same for a run to have the same numbers to the bit; of this package the code, not its version."""
@@ -98,7 +99,7 @@ def _again(run: Run, entry: Run, group: str, results_dir: str) -> Run:
     if group == "aggregator" and (scale := scale_of(targets.found_part(group, content["_target_"]))) is not None:
         content = content | {scale: run[f"{group}.{scale}"]}  # the tuned book chooses it in each panel
     with contextlib.redirect_stdout(io.StringIO()):
-        execute(compose.resolve(asked, parts={group: content}).config, note=lambda _: None)
+        execute(Request(compose.resolve(asked, parts={group: content}).config), note=lambda _: None)
     archive.write(records.load(results_dir), f"{results_dir}/again.csv")
     return {str(key): value for key, value in archive.read(f"{results_dir}/again.csv").to_dict("records")[0].items()}
 

@@ -100,12 +100,12 @@ def _averaging(config: Mapping[str, Any], mean: _Spy) -> Any:
     from robustfl_bench.parts import datasets
     from robustfl_bench.runner.experiment.machine import choose_device
     from robustfl_bench.runner.experiment.plan import plan
-    from robustfl_bench.train.federation import Federation
+    from robustfl_bench.train.federation import federation_of
 
     planned = plan({**config, "device": "cpu"})
     s = planned.settings
     parts = replace(planned.parts, aggregator=mean, pre_aggregation=None, protocol=None)
-    return Federation(s, parts, datasets.load(parts.dataset, s.data_dir, choose_device(s.device)))
+    return federation_of(s, parts, datasets.load(parts.dataset, s.data_dir, choose_device(s.device)))
 
 
 def _trained(federation: Any, rounds: int) -> Iterator[Any]:

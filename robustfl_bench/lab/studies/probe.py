@@ -20,7 +20,7 @@ from robustfl_bench.parts.aggregators.boba import Boba
 from robustfl_bench.read.pages.pictures.points import CLIENTS
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.federation import Federation, federation_of
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.rounds import initial_state
 
@@ -37,9 +37,9 @@ class ProbedRun:
 
     def first_updates(self) -> Updates:
         """The honest clients' updates of the first round."""
-        federation, ids = self.federation, self.federation.honest_ids.tolist()
+        federation, ids = self.federation, self.federation.clients.honest_ids.tolist()
         state = initial_state(federation).model(0)
-        clients, rows = list(range(len(ids))), federation.rows(len(ids))
+        clients, rows = list(range(len(ids))), federation.storage.rows(len(ids))
         return federation.train(federation.honest, clients, ids, "batches", state, rows)
 
 
@@ -48,7 +48,7 @@ def runs(preset: str, overrides: Sequence[str]) -> Iterator[ProbedRun]:
     for words in compose.sweep([f"+experiment={preset}", *overrides]):
         planned = plan(compose.resolve(words).config)
         data = datasets.load(planned.parts.dataset, planned.settings.data_dir, torch.device("cpu"))
-        federation = Federation(planned.settings, planned.parts, data)
+        federation = federation_of(planned.settings, planned.parts, data)
         yield ProbedRun(dict(word.split("=", 1) for word in words), federation)
 
 
@@ -59,7 +59,7 @@ def spectrum(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
     """
     for probed in probed_runs:
         variances = principal_variances(probed.first_updates())
-        inside = variances[: probed.federation.num_classes - 1].sum() / variances.sum()
+        inside = variances[: probed.federation.clients.num_classes - 1].sum() / variances.sum()
         kind = [probed.words[key] for key in ("local_update", "partition") if key in probed.words]
         line = f"{', '.join([*kind, ''])}{inside:.1%}"
         for component, variance in enumerate(variances.tolist(), start=1):
@@ -106,8 +106,8 @@ def fit(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
         if not isinstance(rule, Boba):
             raise ConfigError(f"this figure is of aggregator=boba, got {type(rule).__name__}")
         compared = Compared(rule)
-        probed.federation.parts = replace(probed.federation.parts, aggregator=compared)
-        for _ in run(probed.federation, initial_state(probed.federation)):
+        federation = replace(probed.federation, parts=replace(probed.federation.parts, aggregator=compared))
+        for _ in run(federation, initial_state(federation)):
             pass
         for number, ratio in enumerate(compared.ratios, start=1):
             yield {"value": "ratio", "panel": "", "line": probed.words["attack"], "x": number, "mean": ratio}

@@ -4,6 +4,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from robustfl_bench.base.console import note
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, FailedClosed, Interrupted, Terminated
 from robustfl_bench.parts import datasets
-from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers, memory, own_metrics, provenance, samples, trained
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.machine import (
@@ -50,28 +50,23 @@ class RunFailed(RuntimeError):
 
 
 def execute(
-    cfg: Mapping[str, Any],
-    call: Call | None = None,
-    train: "Train | None" = None,
-    note: Callable[[str], None] = note,
-    kept: bool = True,
+    request: Request, train: "Train | None" = None, note: Callable[[str], None] = note, kept: bool = True
 ) -> float:
     """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``. While
     another process makes it, wait for that; with ``wait`` false raises RunLocked.
 
     A stored result, or a ``kept`` one, answers without building the parts, which would import torch.
     """
-    request = Request(cfg, call)
-    if cfg.get("tracker"):
+    if request.composed.get("tracker"):
         request.check()  # the rest was checked when the result was made
     answer, earlier = (answers.existing if kept else answers.stored)(request, note), request.folder.ended_at
     if answer is not None:
-        answers.unfollowed(cfg, note)
+        answers.unfollowed(request.composed, note)
     while answer is None:
         try:
             answer = complete(request, train, note)
         except RunLocked as error:
-            if not cfg["wait"]:
+            if not request.settings.wait:
                 raise
             note(f"{error}: its result is waited for; wait=false leaves it to that process")
             time.sleep(POLL)
@@ -221,9 +216,9 @@ def _in_precision(request: Request, federation: Any) -> str:
     from robustfl_bench.numerics.network import bfloat16
 
     precision = request.settings.precision
-    products = set_precision(precision, federation.data.train_x.device)
+    products = set_precision(precision, federation.clients.data.train_x.device)
     if precision == "medium" and (network := bfloat16.rounded(federation.network)) is not None:
-        federation.network = network
+        federation.clients.network = network
         return "bfloat16"
     return products
 
@@ -244,6 +239,7 @@ def _all_rows(request: Request, folder: folders.RunFolder) -> list[dict[str, flo
 
 def take_part(request: Request, train: "Train") -> None:
     """Train as a client of an experiment whose results another process writes. Raises ConfigError or DataError."""
+    request.check()
     _ = request.code
     data = _load(request)
     federation = _federation(request, data)
@@ -291,27 +287,24 @@ def _load(request: Request) -> Any:
 
 
 def _federation(request: Request, data: Any, where: memory.Where = "float32") -> Any:
-    from robustfl_bench.train.stack import Stackable
+    from robustfl_bench.train.federation import Store, federation_of
+    from robustfl_bench.train.storage import InBfloat16, InMemory, OnDisk
 
-    own = request.settings, request.parts, data
+    s, shelf = request.settings, None
+    store: Store = InMemory
     if where == "file":
-        from robustfl_bench.train.storage import OnDisk
-
-        federation: Stackable = OnDisk(*own)
+        store = partial(OnDisk, folder=Path(s.results_dir).expanduser())
     elif where == "bfloat16":
-        from robustfl_bench.train.storage import InBfloat16
+        store = partial(InBfloat16, batch_size=s.batch_size)
+    elif (files := samples.shared(request, data.train_x.device)) is not None:
+        from robustfl_bench.runner.experiment.shelf import Shelf
 
-        federation = InBfloat16(*own)
-    elif (shelf := samples.shared(request, data.train_x.device)) is not None:
-        from robustfl_bench.runner.experiment.shared_clients import SharedClients
-
-        federation = SharedClients(*own, shelf)
-    else:
-        federation = Stackable(*own)
+        shelf = Shelf(files, data.digest)
+    federation = federation_of(s, request.parts, data, store, shelf)
     if overrides(request.parts.attack, "claim"):
         from robustfl_bench.train.claims import claimed
 
-        federation.counts = claimed(federation)
+        federation.clients.counts = claimed(federation.clients)
     return federation
 
 
@@ -324,7 +317,7 @@ def _train_beside_others(
     """Train in this process, and go on from the last checkpoint where other runs had filled the GPU."""
     import torch
 
-    device = federation.data.train_x.device
+    device = federation.clients.data.train_x.device
     while True:
         try:
             return (yield from _train_here(request, federation, folder, trackers, silent))
@@ -342,7 +335,7 @@ def _train_here(
     from robustfl_bench.train.loop import run
     from robustfl_bench.train.metrics import METRICS
 
-    s, stamp, clock = request.settings, provenance.stamp(request, federation.data), Clock()
+    s, stamp, clock = request.settings, provenance.stamp(request, federation.clients.data), Clock()
     state = begin(federation, folder, stamp)
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds

@@ -81,7 +81,7 @@ def _computed(name: str, function: Callable[..., Any], evaluation: "Evaluation")
         return [(given(x), given(y)) for x, y in samples]
 
     federation, params = evaluation.federation, evaluation.state.params[0]
-    model, network, data = evaluation.round.models[0], federation.network, federation.data
+    model, network, data = evaluation.round.models[0], federation.network, federation.clients.data
 
     def predict(x: Any) -> Any:
         import torch

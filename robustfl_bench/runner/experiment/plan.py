@@ -26,8 +26,8 @@ from robustfl_bench.train.settings import SCALARS, Settings, check
 class Request(Identified):
     """A run that is asked for: its config and settings, how it was asked for, and its folder.
 
-    It is built once, from a composed config, of which only the scalars are checked: enough to find its stored result.
-    Its parts, which import torch, and the code behind them are looked up when they are first needed.
+    It is built once, from a ``composed`` config, of which only the scalars are checked: enough to find its stored
+    result. Its parts, which import torch, and the code behind them are looked up when they are first needed.
     """
 
     def __init__(self, config: Mapping[str, Any], call: Call | None = None) -> None:
@@ -35,7 +35,7 @@ class Request(Identified):
         self.settings = Settings(**{name: config[name] for name in SCALARS})
         self.config: Mapping[str, Any] = identity.defining(config)
         self.call = call or Call()
-        self._composed = config
+        self.composed = config
         self._folder: RunFolder | None = None
         check(self.settings)
         if self.settings.secure_aggregation and self.settings.weighting != "none":
@@ -49,8 +49,8 @@ class Request(Identified):
     def parts(self) -> Parts:
         """Its parts, which are built and checked. Raises one ConfigError with all that is wrong."""
         with no_exit(lambda: "a part of the run"):
-            followers = {group: self._composed[group] for group in FOLLOWING}
-            parts = _built({**followers, **self.config}, identity.named_steps(self._composed))
+            followers = {group: self.composed[group] for group in FOLLOWING}
+            parts = _built({**followers, **self.config}, identity.named_steps(self.composed))
             networks.check(parts.model, parts.dataset)
             if self.settings.num_byzantine and self.settings.byzantine_placement == "add":
                 _check_added(parts.attack, self.settings.knowledge)

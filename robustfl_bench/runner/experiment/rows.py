@@ -123,7 +123,7 @@ def written(
                 if own:
                     folder.append(OWN_METRICS, {"round": state.round} | own)
                 if state.weights is not None:
-                    shares = dict(zip(federation.names, state.weights.tolist(), strict=True))
+                    shares = dict(zip(federation.clients.names, state.weights.tolist(), strict=True))
                     folder.append("weights.csv", {"round": state.round} | shares)
                 folder.append("timings.csv", {"round": state.round, "seconds": clock.now() - began})
                 if trackers is not None:

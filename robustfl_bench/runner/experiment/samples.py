@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
 
     from robustfl_bench.parts.protocols.state import State
-    from robustfl_bench.train.stack import Stackable
+    from robustfl_bench.train.federation import Federation
 
 
 _shared: SharedFiles | OneCopy | None = None
@@ -155,7 +155,7 @@ Ended = TypeVar("Ended")
 class Waiting:
     """A run before its next round."""
 
-    federation: "Stackable"
+    federation: "Federation"
     state: "State"
 
 

@@ -248,7 +248,7 @@ def graph_of(overrides: Sequence[str], search: Search) -> Neighbours:
     from robustfl_bench.parts import datasets
     from robustfl_bench.parts.protocols.gossip import Gossip
     from robustfl_bench.runner.experiment.plan import plan
-    from robustfl_bench.train.federation import Federation
+    from robustfl_bench.train.federation import federation_of
     from robustfl_bench.train.rounds import Rounds
 
     planned = plan(resolved.config)
@@ -256,7 +256,7 @@ def graph_of(overrides: Sequence[str], search: Search) -> Neighbours:
     if not isinstance(protocol, Gossip):
         raise ConfigError("only gossip has neighbours: add protocol=gossip")
     data = datasets.load(planned.parts.dataset, s.data_dir, torch.device("cpu"))
-    rounds = Rounds(Federation(s, planned.parts, data))
+    rounds = Rounds(federation_of(s, planned.parts, data))
     title = f"topology={protocol.topology}, seed {s.seed}"
     return Neighbours(title, protocol.graph(rounds), rounds.honest_ids.tolist(), rounds.byzantine_ids.tolist())
 

@@ -241,7 +241,7 @@ class Taker:
         if deaths >= LIVES:
             return self._failed(cell, RunFailed(_KILLED.format(deaths)), request)
         try:
-            with members(config, call) as train:
+            with members(request) as train:
                 answer = yield from completing(request, train, self._note_once, silent=True)
         except (RunLocked, LeaseLost, CannotWrite):
             raise

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 def _share(evaluation: Evaluation) -> float | None:
     from robustfl_bench.numerics.metrics import cluster_recovery
+    from robustfl_bench.train.evaluation import users
 
-    users = evaluation.federation.cohorts.users(evaluation.round.cohorts)
-    if min(users.shape) < 2:
+    counts = users(evaluation.federation, evaluation.round.cohorts)
+    if min(counts.shape) < 2:
         return None
-    return cluster_recovery(users) if users.any() else math.nan
+    return cluster_recovery(counts) if counts.any() else math.nan
 
 
 METRICS = (Metric("cluster_recovery", "Honest clients in the right cluster", _share, "%", 1, 100, 1),)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _truth(evaluation: Evaluation) -> Tensor | None:
-    truth = evaluation.federation.data.truth
+    truth = evaluation.federation.clients.data.truth
     fits = truth is not None and truth.shape[1] == evaluation.state.params.shape[1]
     return truth.cpu() if truth is not None and fits else None
 

@@ -16,7 +16,7 @@ def bits_of_rounds(federation: Federation, rounds: int) -> list[tuple[int, int]]
     it; None if the protocol counts no bits."""
     parts, dim, arrivals = federation.parts, federation.network.dim, federation.cohorts.arrivals(rounds)
     bits = {0: 0}
-    for n in {federation.updates_per_round, *arrivals} - {0}:
+    for n in {federation.storage.number, *arrivals} - {0}:
         total = parts.course.total_bits(parts.aggregator, n, dim)
         if total is None:
             return None

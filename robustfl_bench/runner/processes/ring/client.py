@@ -25,7 +25,8 @@ from robustfl_bench.runner.processes.ring.step import Link, RingStep, told
 from robustfl_bench.runner.store import sealed
 from robustfl_bench.runner.store.folders import RING, RunFolder
 from robustfl_bench.runner.store.writing import Damaged, named, remove_leftovers
-from robustfl_bench.train.context import Context, require_some_finite
+from robustfl_bench.train.context import Context
+from robustfl_bench.train.contract import require_some_finite
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.metrics import METRICS
@@ -47,8 +48,10 @@ class GossipStep:
         assert isinstance(protocol, Gossip)
         self.protocol, self.payload = protocol, list[int]()
         self._link, self._sent, self._formula = link, 0, 0
-        self._ids = federation.honest_ids[[link.rank]] if link.rank < len(federation.honest_ids) else None
-        self._samples = None if self._ids is None else federation.unpoisoned(self._ids)
+        self._ids = (
+            federation.clients.honest_ids[[link.rank]] if link.rank < len(federation.clients.honest_ids) else None
+        )
+        self._samples = None if self._ids is None else federation.clients.unpoisoned(self._ids)
 
     def outcome(self, request: Request) -> Mapping[str, Any]:
         """What the summary of the run says of the last evaluated round: the bytes sent, and those of the links."""
@@ -60,7 +63,7 @@ class GossipStep:
             return self._round(federation, state)
 
     def _round(self, federation: Federation, state: State) -> tuple[State, Round | None]:
-        rounds, nodes, names = Rounds(federation), len(federation.honest_ids), federation.parts.attack.reports
+        rounds, nodes, names = Rounds(federation), len(federation.clients.honest_ids), federation.parts.attack.reports
         exchange = Exchange(rounds, state, self.protocol.graph(rounds))
         row = torch.zeros(1, state.params.shape[1])
         facts = self._trained(exchange, row)
@@ -113,7 +116,7 @@ class GossipStep:
         """Send the attackers' messages, and return them; ``facts`` (h, 3) are those of the honest nodes."""
         own = torch.empty(len(facts), exchange.state.params.shape[1])
         self._link.swap({}, dict(enumerate(own)))
-        honest = Updates(federation.buffer[: len(facts)], facts[:, 1].clone(), facts[:, 0].clone())
+        honest = Updates(federation.storage.buffer[: len(facts)], facts[:, 1].clone(), facts[:, 0].clone())
         sent = exchange.sent(own, honest, self.protocol.crafting == "per_neighbourhood")
         receivers, rows = torch.from_numpy(exchange.graph.attackers)[:, 1], sent.rows[sent.source]
         messages = {node: rows[receivers == node] for node in receivers.unique().tolist()}
@@ -233,7 +236,7 @@ class Member:
         self.checkpoints = Checkpoints(
             folder.path / RING,
             self.link.rank,
-            stamp(request, federation.data) | {"processes": str(self.link.size)},
+            stamp(request, federation.clients.data) | {"processes": str(self.link.size)},
         )
         state = self._start(federation, self.checkpoints.saved(), folder if first else None)
         if state is None:

@@ -12,7 +12,7 @@ from robustfl_bench.base.errors import GENERAL, INTERRUPTED, TERMINATED, ConfigE
 from robustfl_bench.runner.config import request
 from robustfl_bench.runner.experiment import explain
 from robustfl_bench.runner.experiment.execute import execute, take_part
-from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.processes.ring.client import Client, check, num_processes
 from robustfl_bench.runner.processes.ring.step import GO_ON, INTERFACE, joined
 
@@ -29,7 +29,7 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
             if rank == 0:
-                execute({**cfg, "wait": False}, call, this.train, kept=False)  # the others wait for this one
+                execute(Request({**cfg, "wait": False}, call), this.train, kept=False)  # the others wait for this one
             else:
                 take_part(planned, this.train)
             this.end()

@@ -23,7 +23,7 @@ from robustfl_bench.parts.protocols.state import Round, State, Trained
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import digest
 from robustfl_bench.runner.processes.peers import PeerLost, Peers, fault
-from robustfl_bench.train.context import require_finite, require_some_finite
+from robustfl_bench.train.contract import require_finite, require_some_finite
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds
 
@@ -228,14 +228,18 @@ class RingStep:
     """
 
     def __init__(self, link: Link, federation: Federation) -> None:
-        ids = np.concatenate([federation.honest_ids, federation.byzantine_ids])[[link.rank]]
-        honest, parts, protocol = link.rank < len(federation.honest_ids), federation.parts, federation.parts.protocol
+        ids = np.concatenate([federation.clients.honest_ids, federation.clients.byzantine_ids])[[link.rank]]
+        honest, parts, protocol = (
+            link.rank < len(federation.clients.honest_ids),
+            federation.parts,
+            federation.parts.protocol,
+        )
         assert isinstance(protocol, Ring)
         self.protocol, self.payload = protocol, list[int]()
         self._link, self._ids = link, ids.tolist()
-        self._samples = federation.unpoisoned(ids) if honest else federation.poisoned(ids, parts.attack)
-        self._paused = None if honest else federation.unpoisoned(ids)
-        self._row = federation.rows(1)
+        self._samples = federation.clients.unpoisoned(ids) if honest else federation.clients.poisoned(ids, parts.attack)
+        self._paused = None if honest else federation.clients.unpoisoned(ids)
+        self._row = federation.storage.rows(1)
 
     def outcome(self, request: Request) -> Mapping[str, Any]:
         """What the summary of the run says of the last round on the ring: the bytes sent and those of the formulas."""
@@ -261,7 +265,7 @@ class RingStep:
         vector = reduced(self._link, updates.matrix[0], form, self.protocol.counting)
         params, server = context.server_step(vector)
         require_finite(params, state.round, "the model has parameters that are not finite")
-        num_honest, memory = len(federation.honest_ids), replace(context.model.memory, server=server)
+        num_honest, memory = len(federation.clients.honest_ids), replace(context.model.memory, server=server)
         trained = Trained(params, None, Aggregate(vector), num_honest, non_finite, memory)
         after, happened = rounds.after(state, cohorts, [trained])
         if not federation.settings.is_evaluated(after.round):

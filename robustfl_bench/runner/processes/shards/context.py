@@ -86,7 +86,7 @@ class SpreadContext(Context):
         """The columns here of the updates of clients, in ``out`` (n, k) if it has that width."""
         share, rows = self.share, self.share.here(clients)
         chosen, named = ([every[row] for row in rows] for every in (clients, ids))
-        own = super().train_clients(population, chosen, named, name, self.federation.rows(len(rows)))
+        own = super().train_clients(population, chosen, named, name, self.federation.storage.rows(len(rows)))
         width = share.place.stop - share.place.start
         out = out if out.shape[1] == width else out.new_empty(len(clients), width)
         told = torch.zeros(2, len(clients), dtype=torch.float64)
@@ -166,8 +166,8 @@ class SpreadStep:
     def __init__(self, link: Link, federation: Federation, timeout: float) -> None:
         self._link, self._share = link, Share(Peers(timeout=timeout), federation.network.dim)
         place = self._share.place
-        buffer = federation.network.initial.new_empty(federation.updates_per_round, place.stop - place.start)
-        vars(federation)["buffer"] = buffer  # in place of one for whole updates
+        buffer = federation.network.initial.new_empty(federation.storage.number, place.stop - place.start)
+        vars(federation.storage)["buffer"] = buffer  # in place of one for whole updates
 
     def outcome(self, request: Request) -> Mapping[str, Any]:
         """What the summary of the run says: the number of processes, and the bytes of updates that the first sent."""

@@ -15,7 +15,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment.execute import Train, take_part
-from robustfl_bench.runner.experiment.plan import Request, plan
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.rows import Trackers
 from robustfl_bench.runner.processes.ring.client import Member
 from robustfl_bench.runner.processes.ring.launch import GRACE, finish, local
@@ -68,15 +68,15 @@ def check(request: Request) -> None:
 
 
 @contextmanager
-def several(config: Mapping[str, Any], call: Call) -> Iterator[Train]:
+def several(request: Request) -> Iterator[Train]:
     """As ``members``, for more than one process."""
-    size = int(config["processes"])
-    check(plan(config))
+    size = request.settings.processes
+    check(request)
     with ExitStack() as stack:
         found: list[SpreadMember] = []
 
         def join(link: Link) -> SpreadMember:
-            found.append(SpreadMember(link, config["checkpoint_seconds"]))
+            found.append(SpreadMember(link, request.settings.checkpoint_seconds))
             return found[0]
 
         if place := _place(size):
@@ -85,7 +85,7 @@ def several(config: Mapping[str, Any], call: Call) -> Iterator[Train]:
         else:
 
             def train(request: Request, federation: Federation, folder: RunFolder, trackers: Trackers | None) -> Any:
-                meeting = stack.enter_context(_others(config, call, size))
+                meeting = stack.enter_context(_others(request, size))
                 link = stack.enter_context(joined(0, size, meeting, SILENCE, "process"))
                 return join(link).train(request, federation, folder, trackers)
 
@@ -94,22 +94,22 @@ def several(config: Mapping[str, Any], call: Call) -> Iterator[Train]:
             found[0].end()
 
 
-def served(config: Mapping[str, Any], call: Call) -> bool:
+def served(request: Request) -> bool:
     """Train for another process, which writes the results, if ``torchrun`` started this one for that; whether it did.
 
     Raises ConfigError, DataError or RingBroken.
     """
-    place = _place(int(config["processes"]))
+    place = _place(request.settings.processes)
     if place is None or place[0] == 0:
         return False
-    _serve(*place, "env://", config, call)
+    _serve(*place, "env://", request)
     return True
 
 
-def _serve(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: Call) -> None:
+def _serve(rank: int, size: int, meeting: str, request: Request) -> None:
     with joined(rank, size, meeting, SILENCE, "process") as link:
-        member = SpreadMember(link, config["checkpoint_seconds"])
-        take_part(plan(config, call), member.train)
+        member = SpreadMember(link, request.settings.checkpoint_seconds)
+        take_part(request, member.train)
         member.end()
 
 
@@ -124,11 +124,11 @@ def _place(size: int) -> tuple[int, int] | None:
 
 
 def _child(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: Call) -> NoReturn:
-    finish(rank, lambda: _serve(rank, size, meeting, config, call))
+    finish(rank, lambda: _serve(rank, size, meeting, Request(config, call)))
 
 
 @contextmanager
-def _others(config: Mapping[str, Any], call: Call, size: int) -> Iterator[str]:
+def _others(request: Request, size: int) -> Iterator[str]:
     """The other processes of a run on this machine, within the context; yields where all meet.
 
     A RingBroken names the process that a signal has ended, as all connections close within one moment.
@@ -136,7 +136,7 @@ def _others(config: Mapping[str, Any], call: Call, size: int) -> Iterator[str]:
     with local() as others:
         meeting = f"file://{others.folder}/processes"
         for rank in range(1, size):
-            process = others.start(f"process {rank}", _child, rank, size, meeting, config, call)
+            process = others.start(f"process {rank}", _child, rank, size, meeting, request.composed, request.call)
             say(f"process {rank} of {size}: {process.pid}")
         try:
             while not all(arrival(meeting, rank).exists() for rank in range(1, size)):

@@ -1,0 +1,82 @@
+"""Gradients of a federation's next round that are computed before it, beside those of other runs (see ``stack``)."""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.samples import Batch, Samples
+
+
+@dataclass(frozen=True)
+class _Drawn(Samples):
+    """Samples whose first batch is drawn."""
+
+    first: Batch = field(default_factory=lambda: Batch(torch.empty(0), torch.empty(0), ()))
+
+    def batch(self, step: int) -> Batch:
+        return super().batch(step) if step else self.first
+
+
+class _Answering:
+    """A network that knows the gradients of one batch at one model."""
+
+    def __init__(self, network: Network, known: "Gradients") -> None:
+        self._network, self._known = network, known
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._network, name)
+
+    def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the network."""
+        if batch is not self._known.batch or not self._known.is_at(params):
+            return self._network.gradients(params, batch, out)
+        out.copy_(self._known.rows)
+        return self._known.losses
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """The gradients (n, d) and losses (n,) of the clients of ``samples`` at a model, on their first batch."""
+
+    params: Tensor
+    samples: Samples
+    batch: Batch
+    rows: Tensor
+    losses: Tensor
+
+    def is_at(self, params: Tensor) -> bool:
+        """Whether ``params`` is the same tensor as that of the model."""
+        return params.data_ptr() == self.params.data_ptr() and params.shape == self.params.shape
+
+    def is_for(self, samples: Samples) -> bool:
+        """Whether these are the gradients of the clients of ``samples``."""
+        own = self.samples
+        same = samples.population is own.population and list(samples.clients) == list(own.clients)
+        return same and (samples.stream, samples.round) == (own.stream, own.round)
+
+
+class Prepared:
+    """The ``gradients`` of a federation's next round, and the trainings of the last one, which are likely again."""
+
+    def __init__(self) -> None:
+        self.gradients: tuple[Gradients, ...] = ()
+        self._whole: dict[tuple[int, str], Samples] = {}
+
+    def answering(self, network: Network, params: Tensor, samples: Samples) -> tuple[Network, Samples] | None:
+        """The network and the samples, which have the gradients of the first batch at a model (d,) if these are there;
+        else None."""
+        found = [each for each in self.gradients if each.is_at(params)]
+        if found and len(samples.clients) == len(samples.population):
+            self._whole[id(samples.population), samples.stream] = replace(samples, memory={}, work=None)
+        if (known := next((each for each in found if each.is_for(samples)), None)) is None:
+            return None
+        own = {each.name: getattr(samples, each.name) for each in fields(Samples)}
+        answering: Any = _Answering(network, known)
+        return answering, _Drawn(**own, first=known.batch)
+
+    def again(self, round: int) -> list[Samples]:
+        """The trainings of whole populations in the round before, as of this one."""
+        return [replace(samples, round=round) for samples in self._whole.values() if samples.round == round - 1]
