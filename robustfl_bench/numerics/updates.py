@@ -35,7 +35,7 @@ LARGEST = 1 / SMALLEST
 MANY = 512  # updates; matrices (n, n) of more are changed in place, as another would take much memory
 
 
-Array = NDArray[np.float64]
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ class Updates:
         own = self.place.sum(gram_matrix(vectors))
         return torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.T, own], dim=1)])
 
-    def combine(self, weights: Tensor | Array, accepted: Tensor | None = None) -> Aggregate:
+    def combine(self, weights: Tensor | Numbers, accepted: Tensor | None = None) -> Aggregate:
         """The aggregate ``weights @ matrix`` for (n,) weights; a zero weight leaves a client out entirely.
 
         The weights may be a tensor, an array or a list of numbers.
@@ -451,17 +451,17 @@ class Updates:
         return ordered
 
 
-def _are_groups(mixing: Array) -> bool:
+def _are_groups(mixing: Numbers) -> bool:
     """Whether no client is in two rows of ``mixing`` (n', n), and n' < n."""
     return len(mixing) < mixing.shape[1] and bool(np.count_nonzero(mixing, axis=0).max() <= 1)
 
 
-def _are_scales(mixing: Array) -> bool:
+def _are_scales(mixing: Numbers) -> bool:
     """Whether ``mixing`` (n', n) does no more than to stretch every row."""
     return len(mixing) == mixing.shape[1] and bool(np.count_nonzero(mixing) == np.count_nonzero(mixing.diagonal()))
 
 
-def _group_sums(mixing: Array, rows: Tensor) -> Tensor:
+def _group_sums(mixing: Numbers, rows: Tensor) -> Tensor:
     """``mixing @ rows`` for a sparse ``mixing`` (n', n); the threads of a run share the n' result rows.
 
     Of few numbers, all groups add a member in one call.
