@@ -24,17 +24,17 @@ class _Answering:
     """A network that knows the gradients of one batch at one model."""
 
     def __init__(self, network: Network, known: "Gradients") -> None:
-        self._network, self._known = network, known
+        self._network, self._gradients = network, known
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._network, name)
 
     def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """As the network."""
-        if batch is not self._known.batch or not self._known.is_at(params):
+        if batch is not self._gradients.batch or not self._gradients.is_at(params):
             return self._network.gradients(params, batch, out)
-        out.copy_(self._known.rows)
-        return self._known.losses
+        out.copy_(self._gradients.rows)
+        return self._gradients.losses
 
 
 @dataclass(frozen=True)

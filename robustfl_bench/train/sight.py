@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from robustfl_bench.train.context import Context
     from robustfl_bench.train.federation import Federation
 
-JUDGED = 1024
+ASSESSED = 1024
 """The largest number of samples of the honest clients' data on which attackers assess a model."""
 
 
@@ -192,7 +192,7 @@ def _assessor(
     federation: Federation, population: Population, clients: list[int]
 ) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
     """``network.assess`` on a sample of the data of these clients of a population, gathered on first use."""
-    sample, network = cache(partial(population.thinned, clients, JUDGED)), federation.network
+    sample, network = cache(partial(population.thinned, clients, ASSESSED)), federation.network
     return lambda params: network.assess(params, *sample())
 
 
