@@ -54,7 +54,9 @@ def answered(package: Path, paths: Sequence[str]) -> set[tuple[str, str]]:
     outdated, read = function(package, "outdated", "origins.py"), function(package, "read", "archive.py")
     current = set()
     for path in paths:
-        kept = read(path)
+        kept = read(
+            path, True
+        )  # seals of an older version count with the index beside them, which only today's code sees
         current |= {(path, run_id) for run_id in kept.loc[~outdated(kept) & kept["code"].notna(), "run_id"]}
     return current
 
