@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base import remembered, units
 from robustfl_bench.base.units import COUNTS, Members, Module, Symbol, Unit
+
+_READER = Path(units.__file__), Path(__file__)
 
 Places = Callable[[Iterable[Unit]], list[int]]
 """The places of units in the list of all that a record has."""
@@ -19,7 +20,8 @@ class KnownModule:
 
     def __init__(self, name: str, source: bytes, is_package: bool) -> None:
         self.name, self.is_package, self._source = name, is_package, source
-        self._subject = f"units {_reader()} {name} {is_package}\n".encode() + hashlib.sha256(source).digest()
+        reader = remembered.code_of(*_READER)
+        self._subject = reader and reader + f"{name} {is_package}\n".encode() + hashlib.sha256(source).digest()
         self._parsed: Module | None = None
         self.is_new = False
         self.imports: Mapping[str, tuple[str, str | None]]
@@ -98,10 +100,3 @@ class KnownClass:
             mentioned = {name: places(units) for name, units in of.mentioned.items()}
             members = asked, places(of.always), places(of.whole), mentioned
         return {"bases": self.bases, "names": sorted(self.names), "table": self.table, "members": members}
-
-
-@cache
-def _reader() -> str:
-    """The digest of the code that reads units and records."""
-    files = (Path(units.__file__), Path(__file__))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

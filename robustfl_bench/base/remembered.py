@@ -27,13 +27,28 @@ OFF = "off"
 ROOM = 1 << 29
 """The most bytes that the folder keeps. Of more, those files go that were not used for longest."""
 
+_STARTED = time.time() - 1
+"""A second before this module was imported, since when code may be other than that in the files."""
+
 _DAY = 24 * 60 * 60
 _SEAL = hashlib.sha256().digest_size
 
 
-def recall(subject: bytes) -> memoryview | None:
+@cache
+def code_of(*files: Path) -> bytes | None:
+    """The digest of the source files of a computation, for its subject; None if one was written since this process
+    began, which may then compute with other code than it says."""
+    total = hashlib.sha256()
+    for file in files:
+        if file.stat().st_mtime > _STARTED:
+            return None
+        total.update(hashlib.sha256(f"{file}\n".encode() + file.read_bytes()).digest())
+    return total.digest()
+
+
+def recall(subject: bytes | None) -> memoryview | None:
     """What ``remember`` was given for this subject; None if there is nothing."""
-    if (folder := _folder(os.environ.get(VARIABLE, ""))) is None:
+    if subject is None or (folder := _folder(os.environ.get(VARIABLE, ""))) is None:
         return None
     path = folder / _name(subject)
     try:
@@ -49,10 +64,10 @@ def recall(subject: bytes) -> memoryview | None:
     return content[_SEAL:]
 
 
-def remember(subject: bytes, *pieces: bytes | memoryview) -> None:
+def remember(subject: bytes | None, *pieces: bytes | memoryview) -> None:
     """Keep the content of a subject for later processes, which see it whole or not at all. Where it cannot be written,
     nothing happens."""
-    if (folder := _folder(os.environ.get(VARIABLE, ""))) is None:
+    if subject is None or (folder := _folder(os.environ.get(VARIABLE, ""))) is None:
         return
     name = _name(subject)
     with suppress(OSError):
