@@ -27,7 +27,7 @@ OFF = "off"
 ROOM = 1 << 29
 """The most bytes that the folder keeps. Of more, those files go that were not used for longest."""
 
-_STARTED = time.time() - 1
+STARTED = time.time() - 1
 """A second before this module was imported, since when code may be other than that in the files."""
 
 _DAY = 24 * 60 * 60
@@ -40,7 +40,7 @@ def code_of(*files: Path) -> bytes | None:
     began, which may then compute with other code than it says."""
     total = hashlib.sha256()
     for file in files:
-        if file.stat().st_mtime > _STARTED:
+        if file.stat().st_mtime > STARTED:
             return None
         total.update(hashlib.sha256(f"{file}\n".encode() + file.read_bytes()).digest())
     return total.digest()
