@@ -7,9 +7,11 @@ import csv
 import gzip
 import hashlib
 import io
+import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, lru_cache
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from robustfl_bench.base import regular, remembered
@@ -33,6 +35,10 @@ ARENA = "arena"
 
 Place = tuple[str, int, int]
 """A file in FOLDER, the number of one of its parts and of a line in that."""
+
+_WIDTH = 16
+_ENTRY = _WIDTH + 20
+"""Bytes of an id and of an id with its place, in what is remembered of places."""
 
 DAMAGES = (OSError, ValueError, IndexError, EOFError, zlib.error)
 """Errors of a file that is not what was written."""
@@ -132,22 +138,26 @@ def _read_lines(file: str) -> list[tuple[Path, list[str], bool]]:
     return [(part, text.decode().splitlines(), is_sealed) for part, text, is_sealed in contents]
 
 
-_lines = lru_cache(maxsize=4)(_read_lines)
+_lines = cache(_read_lines)
 
 
 def _remembered_place(run_id: str) -> Place | None:
     """The place of a run, which an earlier process has found. Raises one of DAMAGES where not all files are whole."""
-    if (places := _remembered_places()) is None:
+    if (known := _remembered_places()) is None:
         raise Damaged("a file of kept runs is damaged")
-    if (start := places.find(f"\n{run_id},".encode())) < 0:
+    paths, places = known
+    asked = f"{run_id:<{_WIDTH}}".encode()
+    at = bisect_left(range(len(places) // _ENTRY), asked, key=lambda at: places[at * _ENTRY :][:_WIDTH].tobytes())
+    entry = places[at * _ENTRY :][:_ENTRY].tobytes()
+    if not entry.startswith(asked):
         return None
-    _, part, line, file = places[start + 1 : places.index(b"\n", start + 1)].decode().split(",", 3)
-    return file, int(part), int(line)
+    file, part, line = map(int, entry[_WIDTH:].split())
+    return paths[file], part, line
 
 
 @cache
-def _remembered_places() -> bytes | None:
-    """A line for every kept run: its id and its place, the file at last; None if a file is damaged."""
+def _remembered_places() -> tuple[Sequence[str], memoryview] | None:
+    """The files, and for every kept run its id and its place, in the order of ids; None if a file is damaged."""
     try:
         index = index_of(FOLDER)
         parts = [part for path in files() for part in index.parts(path)]
@@ -156,14 +166,19 @@ def _remembered_places() -> bytes | None:
         return None
     code = remembered.code_of(Path(__file__), Path(evidence.__file__))
     subject = code and code + repr((str(FOLDER), *index.digests.items(), index.runs, *new.items())).encode()
-    if (known := remembered.recall(subject)) is not None:
-        return bytes(known)
-    places, are_whole = _places()
-    lines = [f"{run_id},{part},{line},{file}\n" for run_id, (file, part, line) in places.items()]
-    if not are_whole:
-        return None
-    remembered.remember(subject, content := "".join(["\n", *lines]).encode())
-    return content
+    if (content := remembered.recall(subject)) is None:
+        places, are_whole = _places()
+        if not are_whole or not all(run_id.isascii() and len(run_id) <= _WIDTH for run_id in places):
+            return None
+        numbers = {file: number for number, file in enumerate(sorted({file for file, *_ in places.values()}))}
+        entries = (
+            f"{run_id:<{_WIDTH}}{numbers[file]:5}{part:5}{line:9}\n"
+            for run_id, (file, part, line) in sorted(places.items())
+        )
+        content = memoryview(f"{json.dumps([*numbers])}\n{''.join(entries)}".encode())
+        remembered.remember(subject, content)
+    files_of, _, of_runs = bytes(content).partition(b"\n")
+    return json.loads(files_of), memoryview(of_runs)
 
 
 @cache
