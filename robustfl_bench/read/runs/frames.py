@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ def read_once(paths: Sequence[str], make: Callable[[], pd.DataFrame]) -> pd.Data
 
     if (contents := _sealed(paths)) is None:
         return make()
-    code = remembered.code_of(*sorted(PACKAGE.rglob("*.py")))
+    code = _code()
     subject = code and code + repr((make.__qualname__, np.__version__, pd.__version__, contents)).encode()
     if (content := remembered.recall(subject)) is not None:
         return unpacked(content)
@@ -44,6 +45,11 @@ def read_once(paths: Sequence[str], make: Callable[[], pd.DataFrame]) -> pd.Data
         if _sealed(paths) == contents:  # nothing was added meanwhile
             remembered.remember(subject, *packed(table))
     return table
+
+
+@cache
+def _code() -> bytes | None:
+    return remembered.code_of(*sorted(PACKAGE.rglob("*.py")))
 
 
 def _sealed(paths: Sequence[str]) -> list[tuple[str, str]] | None:
