@@ -55,7 +55,7 @@ def ship(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def forget() -> None:
-    for cached in (kept.files, kept._places):
+    for cached in (kept.files, kept._places, kept._remembered_places, kept._lines):
         cached.cache_clear()
 
 

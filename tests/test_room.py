@@ -165,6 +165,21 @@ def test_the_outputs_of_dense_layers_are_counted_without_a_forward_pass(hidden: 
     assert networks.outputs_per_sample(Mlp(hidden), dataset) == sum(counted)
 
 
+def test_a_size_is_computed_once_for_models_of_the_package_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, made = Digits(), list[object]()
+    build = networks._shapes_of
+    monkeypatch.setattr(networks, "_shapes_of", lambda model, data: made.append(model) or build(model, data))
+    sizes = [networks.num_params(Mlp((width, 3)), dataset) for width in (5, 7, 5)]
+    assert sizes == [64 * 5 + 5 + 5 * 3 + 3 + 40, 64 * 7 + 7 + 7 * 3 + 3 + 40, 64 * 5 + 5 + 5 * 3 + 3 + 40]
+    assert made == [Mlp((5, 3)), Mlp((7, 3))]
+
+    class Elsewhere(Mlp):  # whose code nobody knows
+        pass
+
+    made.clear()
+    assert [networks.num_params(Elsewhere((5, 3)), dataset) for _ in range(2)] == sizes[::2] and len(made) == 2
+
+
 def refuse_compiler() -> None:
     """From now on, importing the compiler of PyTorch ends this process."""
 

@@ -7,7 +7,8 @@ from itertools import chain, product
 from pathlib import Path
 
 from robustfl_bench.base.aliases import real
-from robustfl_bench.base.units import COUNTS, USED, Klass, Members, Module, Symbol, Unit
+from robustfl_bench.base.known_units import KnownClass, KnownModule
+from robustfl_bench.base.units import COUNTS, USED, Members, Module, Symbol, Unit
 
 
 def digest_of(units: Iterable[bytes]) -> str:
@@ -15,8 +16,8 @@ def digest_of(units: Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(dict.fromkeys(sorted(units)))).hexdigest()
 
 
-_read = lru_cache(maxsize=None)(Module)
-"""A module by its name and source."""
+_read, _known = lru_cache(maxsize=None)(Module), lru_cache(maxsize=None)(KnownModule)
+"""A module by its name and source, from its text alone or from the record of an earlier process."""
 
 
 class Tree:
@@ -26,12 +27,12 @@ class Tree:
     """
 
     def __init__(self, root: Path, neutral: frozenset[str] = frozenset()) -> None:
-        self._root, self._neutral, self._modules = root, neutral, dict[str, Module | None]()
+        self._root, self._neutral, self._modules = root, neutral, dict[str, KnownModule | None]()
         self._closures: dict[tuple[tuple[Symbol, ...], Symbol | Path | bytes | None], Closure] = {}
         self._part = (f"{root.name}.base.abilities", "Part")
         self._members: dict[Symbol, Members] = {}
 
-    def module(self, name: str) -> Module | None:
+    def module(self, name: str) -> KnownModule | None:
         """The module of a dotted name; None for one of another package, or none."""
         name = real(name)
         if name not in self._modules:
@@ -39,7 +40,7 @@ class Tree:
             paths = (place.with_suffix(".py"), place / "__init__.py")
             inside = name.split(".")[0] == self._root.name and name not in self._neutral
             path = next((path for path in paths if inside and path.is_file()), None)
-            self._modules[name] = None if path is None else _read(name, path.read_bytes(), path.stem == "__init__")
+            self._modules[name] = None if path is None else _known(name, path.read_bytes(), path.stem == "__init__")
         return self._modules[name]
 
     def members(self, symbol: Symbol) -> Members:
@@ -61,7 +62,7 @@ class Tree:
             return {name: str(rows.get(name, {}).get(COUNTS, USED)) for name in names}
         return next(filter(None, map(self._abilities, klass.bases)), {})
 
-    def _class(self, symbol: Symbol) -> Klass | None:
+    def _class(self, symbol: Symbol) -> KnownClass | None:
         """The class of a symbol, which its module defines or imports."""
         if (module := self.module(symbol[0])) is None:
             return None
@@ -97,6 +98,8 @@ class Tree:
                 self._closures[named, code] = self._used_by(_read(name, text, False), base)
             total.join(self._closures[named, code])
         total.settle()
+        for module in filter(None, self._modules.values()):
+            module.remember()
         return total
 
     def _used_by(self, outside: Module, base: "Closure") -> "Closure":
@@ -177,7 +180,7 @@ class Closure:
             self._wholes.add(name)
             self._enter(members.whole)
 
-    def _siblings(self, package: str) -> Iterator[Module]:
+    def _siblings(self, package: str) -> Iterator[KnownModule]:
         package = real(package)
         folder = self._tree._root.parent.joinpath(*package.split("."))
         for path in sorted(folder.glob("*.py")):

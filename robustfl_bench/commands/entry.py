@@ -81,14 +81,16 @@ def _start(program: str, module: str | None = None, reads: bool = False) -> NoRe
         signal.signal(signal.SIGINT, _leave)
     from robustfl_bench.base import trusted
     from robustfl_bench.base.errors import GENERAL, INTERRUPTED
+    from robustfl_bench.commands.answered import answered
 
+    words = sys.argv[1:] if program == "robustfl-results" else []
     code: str | int | None = None
     try:
         try:
             if sys.argv[1:] == ["--version"]:
                 print(program, __version__)
             else:
-                main = _imported(module or PROGRAMS[program]).main
+                main = answered(words, lambda: _imported(module or PROGRAMS[program]).main)
                 signal.signal(signal.SIGINT, before)
                 with trusted.only() if reads else nullcontext():
                     code = main()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import regular
 from robustfl_bench.base.errors import ConfigError, DataError
-from robustfl_bench.read.runs import kept_lines
+from robustfl_bench.read.runs import frames, kept_lines
 from robustfl_bench.read.runs.kept_lines import FACTS, NUMBERS
 from robustfl_bench.read.runs.records import (
     MEASURED,
@@ -110,10 +110,14 @@ def read(path: str, unsealed: bool = False) -> pd.DataFrame:
     A repeated line counts once. Raises NoRuns where there is no file, and DataError for one that cannot be read, has
     different lines of one run, or is not sealed as ``kept_lines.read`` says, unless it is read ``unsealed``.
     """
-    try:
-        return _typed(_columns(path, unsealed))
-    except ValueError as error:
-        raise DataError(f"{path} is damaged: {error}") from error
+
+    def of_file() -> pd.DataFrame:
+        try:
+            return _typed(_columns(path, unsealed))
+        except ValueError as error:
+            raise DataError(f"{path} is damaged: {error}") from error
+
+    return frames.read_once([path], of_file)
 
 
 def _columns(path: str, unsealed: bool = False) -> dict[str, list[Any]]:
@@ -161,7 +165,8 @@ def kept(arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
     these names are enough, if there are any."""
     found = [path for path in files() if is_of_arena(path) == arena]
     own = [path for path in found if path.parent.name in folders]
-    return join([nothing(), _read_all([str(path) for path in own or found])])
+    paths = [str(path) for path in own or found]
+    return frames.read_once(paths, lambda: join([nothing(), _read_all(paths)]))
 
 
 def _read_all(paths: Sequence[str]) -> pd.DataFrame:

@@ -4,8 +4,10 @@ If all layers of a network with parameters are Linear or Conv2d, a gradient is m
 in a forward pass (``network.gradients``), so networks from outside that use one twice are refused.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError, DataError
@@ -65,6 +67,29 @@ def _one_sample(dataset: Dataset, device: str) -> Any:
     return torch.zeros(1, *dataset.input_shape, dtype=kind, device=device)
 
 
+def _once(size: Callable[[Any, Dataset], int]) -> Callable[[Any, Dataset], int]:
+    """A size of a model, which runs of one process share if the model is this package's, with plain options: it follows
+    from these and from what ``_shapes_of`` reads of the data set."""
+    sizes: dict[tuple[object, ...], int] = {}
+
+    @wraps(size)
+    def known(model: Any, dataset: Dataset) -> int:
+        try:
+            options = None if is_outside(type(model)) else json.dumps(vars(model))
+        except TypeError:  # a model within it, or weights
+            options = None
+        if options is None:
+            return size(model, dataset)
+        width = dataset.embedding_dim if dataset.content == "words" else 0
+        subject = type(model), options, dataset.input_shape, dataset.num_classes, dataset.content, width
+        if subject not in sizes:
+            sizes[subject] = size(model, dataset)
+        return sizes[subject]
+
+    return known
+
+
+@_once
 def num_params(model: Any, dataset: Dataset) -> int:
     """Number of the model's parameters, from shapes only. A vocabulary, which depends on the texts, counts as one word.
 
@@ -73,6 +98,7 @@ def num_params(model: Any, dataset: Dataset) -> int:
     return sum(parameter.numel() for parameter in _shapes_of(model, dataset).parameters())
 
 
+@_once
 def outputs_per_sample(model: Any, dataset: Dataset) -> int:
     """Numbers in the outputs of all layers with parameters for one sample, from shapes only; 0 for a network that
     shapes cannot run.

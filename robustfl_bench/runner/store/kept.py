@@ -7,15 +7,17 @@ import csv
 import gzip
 import hashlib
 import io
+import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from robustfl_bench.base import regular
+from robustfl_bench.base import regular, remembered
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import DataError
+from robustfl_bench.runner.store import evidence
 from robustfl_bench.runner.store.evidence import INDEX, holds_runs, index_of, is_part
 from robustfl_bench.runner.store.writing import Damaged
 
@@ -30,6 +32,16 @@ SUPERSEDES = "supersedes"
 
 ARENA = "arena"
 """The folder of the arena's runs, which tables of papers do not read: there are many and they need none."""
+
+Place = tuple[str, int, int]
+"""A file in FOLDER, the number of one of its parts and of a line in that."""
+
+_WIDTH = 16
+_ENTRY = _WIDTH + 20
+"""Bytes of an id and of an id with its place, in what is remembered of places."""
+
+DAMAGES = (OSError, ValueError, IndexError, EOFError, zlib.error)
+"""Errors of a file that is not what was written."""
 
 LARGEST = 1 << 30
 """The most bytes that a file of runs is read up to, unpacked: a small compressed file can hold any number."""
@@ -51,16 +63,19 @@ def files() -> tuple[Path, ...]:
 def find(run_id: str) -> Mapping[str, str] | None:
     """The facts and settings of the kept run of this id as text, and its file under ``file``; None if there is none.
 
-    The files are indexed once per process; only the line of the run is parsed. A line that does not fit its seal counts
-    as none, and so do the lines of a file that does not fit the index.
+    Only the file of the run is read, where an earlier process has remembered the places of all runs. A line that does
+    not fit its seal counts as none, and so do the lines of a file that does not fit the index.
     """
-    if (place := _places().get(run_id)) is None:
+    try:
+        line = _line(place) if (place := _remembered_place(run_id)) else None
+    except DAMAGES:
+        line = _line(place) if (place := _places()[0].get(run_id)) else None
+    if line is None:
         return None
-    path, header, line, is_sealed = place
-    names, values = csv.reader([header, line])
+    file, (names, values), is_sealed = line
     if not is_sealed and (names[-1] != SEAL or sealer(names[:-1])(values[:-1]) != values[-1]):
         return None  # edited, or damaged: it is not what was written
-    return {**dict(zip(names, values, strict=True)), "file": path.relative_to(FOLDER).as_posix()}
+    return {**dict(zip(names, values, strict=True)), "file": file}
 
 
 def content(path: Path) -> tuple[bytes, bool]:
@@ -85,7 +100,7 @@ def sealed_content(path: Path) -> bytes:
     says."""
     try:
         measurements, is_sealed = content(path)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+    except DAMAGES as error:
         raise DataError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if not is_sealed:
         raise DataError(f"{path} is not in {FOLDER / INDEX}, so nobody can tell whether its numbers were changed")
@@ -110,23 +125,85 @@ def is_of_arena(path: Path) -> bool:
     return path.relative_to(FOLDER).parts[0] == ARENA
 
 
+def _line(place: Place) -> tuple[str, list[list[str]], bool]:
+    """The part of a place, the names and values of its line, and whether the index seals it. Raises as ``content``."""
+    file, part, line = place
+    path, lines, is_sealed = _lines(file)[part]
+    return path.relative_to(FOLDER).as_posix(), list(csv.reader([lines[0], lines[line]])), is_sealed
+
+
+def _read_lines(file: str) -> list[tuple[Path, list[str], bool]]:
+    """The parts of a file, which are all read, as one that is damaged may have replaced lines of others."""
+    contents = [(part, *content(part)) for part in index_of(FOLDER).parts(FOLDER / file)]
+    return [(part, text.decode().splitlines(), is_sealed) for part, text, is_sealed in contents]
+
+
+_lines = cache(_read_lines)
+
+
+def _remembered_place(run_id: str) -> Place | None:
+    """The place of a run, which an earlier process has found. Raises one of DAMAGES where not all files are whole."""
+    if (known := _remembered_places()) is None:
+        raise Damaged("a file of kept runs is damaged")
+    paths, places = known
+    asked = f"{run_id:<{_WIDTH}}".encode()
+    at = bisect_left(range(len(places) // _ENTRY), asked, key=lambda at: places[at * _ENTRY :][:_WIDTH].tobytes())
+    entry = places[at * _ENTRY :][:_ENTRY].tobytes()
+    if not entry.startswith(asked):
+        return None
+    file, part, line = map(int, entry[_WIDTH:].split())
+    return paths[file], part, line
+
+
 @cache
-def _places() -> dict[str, tuple[Path, str, str, bool]]:
-    """The file, its header, the line, and whether the index seals it, of every kept run.
+def _remembered_places() -> tuple[Sequence[str], memoryview] | None:
+    """The files, and for every kept run its id and its place, in the order of ids; None if a file is damaged."""
+    try:
+        index = index_of(FOLDER)
+        parts = [part for path in files() for part in index.parts(path)]
+        new = {part: hashlib.sha256(regular.read_bytes(part)).digest() for part in parts if not index.lists(part)}
+    except (*DAMAGES, DataError):
+        return None
+    code = remembered.code_of(Path(__file__), Path(evidence.__file__))
+    subject = code and code + repr((str(FOLDER), *index.digests.items(), index.runs, *new.items())).encode()
+    if (content := remembered.recall(subject)) is None:
+        places, are_whole = _places()
+        if not are_whole or not all(run_id.isascii() and len(run_id) <= _WIDTH for run_id in places):
+            return None
+        numbers = {file: number for number, file in enumerate(sorted({file for file, *_ in places.values()}))}
+        entries = (
+            f"{run_id:<{_WIDTH}}{numbers[file]:5}{part:5}{line:9}\n"
+            for run_id, (file, part, line) in sorted(places.items())
+        )
+        content = memoryview(f"{json.dumps([*numbers])}\n{''.join(entries)}".encode())
+        remembered.remember(subject, content)
+    files_of, _, of_runs = bytes(content).partition(b"\n")
+    return json.loads(files_of), memoryview(of_runs)
+
+
+@cache
+def _places() -> tuple[dict[str, Place], bool]:
+    """The place of every kept run, and whether all files are whole: damaged ones hold no run.
 
     The first file with a run counts, and of a file the last part.
     """
-    places: dict[str, tuple[Path, str, str, bool]] = {}
+    places: dict[str, Place] = {}
+    are_whole = True
     try:
         paths = files()
     except DataError:
-        return {}
+        return {}, False
     for path in reversed(paths):
-        of_file: dict[str, tuple[Path, str, str, bool]] = {}
-        with suppress(OSError, ValueError, IndexError, EOFError, zlib.error):  # damaged: it holds no run
-            for part in index_of(FOLDER).parts(path):
-                text, is_sealed = content(part)
-                header, *lines = text.decode().splitlines()
-                of_file |= {line.split(",", 2)[1]: (part, header, line, is_sealed) for line in lines}
+        try:
+            file = path.relative_to(FOLDER).as_posix()
+            of_file = {
+                line.split(",", 2)[1]: (file, part, number)
+                for part, (_, lines, _) in enumerate(_read_lines(file))
+                for number, line in enumerate(lines)
+                if number
+            }
+        except DAMAGES:
+            are_whole = False
+        else:
             places |= of_file
-    return places
+    return places, are_whole
