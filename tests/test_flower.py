@@ -9,19 +9,22 @@ import torch
 
 pytest.importorskip("flwr", reason='needs the real package: pip install "robustfl-bench[flower]"')
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, FedMedian, MultiKrum
 from flwr.supercore.task_identity import TaskIdentity
 
-from robustfl_bench.doors.flower import RobustStrategy
+from robustfl_bench.doors.flower import LyingMod, RobustStrategy
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.parts.aggregators.average import Average
 from robustfl_bench.parts.aggregators.centered_clipping import CenteredClipping
 from robustfl_bench.parts.aggregators.coomed import CooMed
+from robustfl_bench.parts.aggregators.fail_closed import FailClosed
 from robustfl_bench.parts.aggregators.fltrust import FLTrust
 from robustfl_bench.parts.aggregators.foolsgold import FoolsGold
 from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.attacks.held import Held
+from robustfl_bench.parts.attacks.ipm import InnerProductManipulation
 from robustfl_bench.parts.pre_aggregations.nnm import Nnm
 
 Models = dict[str, np.ndarray]
@@ -185,3 +188,55 @@ def test_with_too_few_replies_the_model_stays() -> None:
     replies = grid.send_and_receive(ours.configure_train(1, start, ConfigRecord(), grid))
     arrays, metrics = ours.aggregate_train(1, replies)
     assert arrays is None and metrics is not None and metrics["loss"] == pytest.approx(1.0)
+
+
+def _context(node: int) -> Context:
+    return Context(
+        run_id=1, node_id=node, node_config={"partition-id": NODES.index(node)}, state=RecordDict(), run_config={}
+    )
+
+
+class WithMods(Fake):
+    """The same clients behind a mod, each with a context of its own."""
+
+    def __init__(self, mod: LyingMod) -> None:
+        super().__init__()
+        self.mod, self.contexts = mod, {node: _context(node) for node in NODES}
+
+    def _reply(self, message: Message) -> Message:
+        return self.mod(
+            message, self.contexts[message.metadata.dst_node_id], lambda asked, _: super(WithMods, self)._reply(asked)
+        )
+
+
+def test_a_client_lies_by_a_mod() -> None:
+    seen: list[Any] = []
+
+    class Seen(Average):
+        def aggregate(self, updates: Any, server: Any) -> Any:
+            seen.append(updates.matrix.clone())
+            return super().aggregate(updates, server)
+
+    trained(strategy(Seen()), Fake(), 2)
+    honestly, seen[:] = list(seen), []
+    trained(strategy(Seen()), WithMods(LyingMod(InnerProductManipulation(scale=3), len(NODES), partitions=[0, 4])), 1)
+    (lied,) = seen
+    for place in range(len(NODES)):
+        factor = -3 if place in (0, 4) else 1
+        torch.testing.assert_close(lied[place], factor * honestly[0][place])
+    grid = WithMods(LyingMod(InnerProductManipulation(scale=3), len(NODES), partitions=[0]))
+    trained(ours := strategy(Krum(num_byzantine=2)), grid, 1)
+    assert ours.last is not None and ours.last.weights is not None and ours.last.weights[0] == 0
+
+
+def test_what_an_attack_remembers_is_in_the_context_of_the_client() -> None:
+    grid = WithMods(LyingMod(Held(entry="rewind", strength=1), len(NODES), partitions=[2]))
+    trained(strategy(Average()), grid, 3)
+    assert LyingMod.STATE in grid.contexts[NODES[2]].state and LyingMod.STATE not in grid.contexts[NODES[1]].state
+
+
+def test_a_rule_that_fails_closed_leaves_the_model_as_it_is() -> None:
+    grid = WithMods(LyingMod(InnerProductManipulation(scale=30), len(NODES), partitions=[0, 1, 2]))
+    made = trained(strategy(FailClosed(Average(), num_byzantine=2)), grid, 1)
+    np.testing.assert_allclose(made["w"], START["w"])
+    assert np.abs(trained(strategy(FailClosed(Average(), num_byzantine=3)), grid, 1)["w"]).max() > 0.1

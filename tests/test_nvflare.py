@@ -9,20 +9,22 @@ import torch
 
 pytest.importorskip("nvflare", reason='needs the real package: pip install "robustfl-bench[nvflare]"')
 
-from nvflare.apis.dxo import DXO, DataKind
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.fl_constant import FLMetaKey, ReservedKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.app_common.workflows.fedavg import FedAvg
 
-from robustfl_bench.doors.nvflare import RobustAggregator
+from robustfl_bench.doors.nvflare import LyingFilter, RobustAggregator
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.parts.aggregators.average import Average
 from robustfl_bench.parts.aggregators.centered_clipping import CenteredClipping
 from robustfl_bench.parts.aggregators.coomed import CooMed
 from robustfl_bench.parts.aggregators.fltrust import FLTrust
 from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.parts.attacks.held import Held
+from robustfl_bench.parts.attacks.ipm import InnerProductManipulation
 from robustfl_bench.parts.pre_aggregations.nnm import Nnm
 
 SITES = [f"site-{i}" for i in range(9)]
@@ -157,3 +159,27 @@ def test_what_nvflare_cannot_give_is_one_line() -> None:
         RobustAggregator(CooMed(), server_lr=0)
     stays = trained(RobustAggregator(Krum(num_byzantine=4)), rounds=1)  # too few clients for the rule
     assert np.array_equal(stays["w"], START["w"])
+
+
+def _sent(filter: LyingFilter, site: str, kind: str, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What goes through the filter of a site."""
+    context = FLContext()
+    context.set_prop(ReservedKey.IDENTITY_NAME, site, private=False)
+    shareable = filter.process(DXO(kind, data=dict(params)).to_shareable(), context)
+    data: dict[str, np.ndarray] = from_shareable(shareable).data
+    return data
+
+
+def test_a_client_lies_by_a_filter() -> None:
+    move = {"w": np.full((3, 4), 0.5, np.float32), "steps": np.array(1), "b": np.full(2, -1.0)}
+    liar = LyingFilter(InnerProductManipulation(scale=3), 9, sites=["site-1"])
+    made = _sent(liar, "site-1", DataKind.WEIGHT_DIFF, move)
+    np.testing.assert_allclose(made["w"], -1.5)
+    np.testing.assert_allclose(made["b"], 3)
+    assert made["steps"] == 1 and made["w"].dtype == np.float32
+    assert _sent(liar, "site-2", DataKind.WEIGHT_DIFF, move)["w"][0, 0] == 0.5
+    back = LyingFilter(Held(entry="rewind", strength=1), 9)
+    for number in range(2):
+        assert _sent(back, "site-1", DataKind.WEIGHTS, {"w": START["w"] + number})["w"][0, 0] == number
+        made = _sent(back, "site-1", DataKind.WEIGHT_DIFF, {"w": np.ones((3, 4), np.float32)})
+    assert made["w"].max() < 0, "back to the first model"

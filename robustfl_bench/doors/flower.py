@@ -1,4 +1,5 @@
-"""Rules as server-side strategies of Flower (https://flower.ai): ``pip install "robustfl-bench[flower]"``.
+"""Rules as server-side strategies of Flower (https://flower.ai), and attacks as mods of its clients: ``pip install
+"robustfl-bench[flower]"``.
 
 For Flower's message API (``flwr.serverapp``; tried with 1.41 and 1.42), not for the older ``flwr.server.strategy``.
 Importing this module imports Flower and PyTorch.
@@ -13,15 +14,18 @@ from typing import Any
 import torch
 
 from robustfl_bench.base.errors import ConfigError, check_package
+from robustfl_bench.doors.liar import Liar, kept, remembered
 from robustfl_bench.numerics.named_arrays import Arrays, NamedArrays, Vector
 from robustfl_bench.numerics.updates import Aggregate
 from robustfl_bench.parts.aggregators.base import Aggregator
+from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 from robustfl_bench.train.alone import FrameworkServer, RuleAlone
 
 check_package("flwr", extra="flower")
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord  # noqa: E402
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord  # noqa: E402
+from flwr.clientapp.typing import ClientAppCallable  # noqa: E402
 from flwr.serverapp import Grid  # noqa: E402
 from flwr.serverapp.strategy import FedAvg  # noqa: E402
 
@@ -133,6 +137,42 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
             params=torch.from_numpy(start).float(),
         )
         return ArrayRecord({name: Array(value) for name, value in self._model.named(start + moved).items()})
+
+
+class LyingMod:
+    """A mod of Flower's ClientApp whose client lies: ``ClientApp(mods=[LyingMod(InnerProductManipulation(), 10)])``.
+
+    The client trains, and sends what the attack makes of its own update, see ``Liar``; ``num_clients`` take part in a
+    round. ``partitions`` are those of a simulation that lie, by ``partition-id`` of the node's configuration; None: all
+    clients with this mod. What the attack remembers is in the client's context. Messages without a model pass.
+    """
+
+    STATE = "robustfl_bench.lying"
+
+    def __init__(self, attack: Attack, num_clients: int, *, partitions: Sequence[int] | None = None, seed: int = 0):
+        self._liar, self._partitions = Liar(attack, num_clients, seed), partitions
+
+    def __call__(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        """The reply of the client, with another model if it lies."""
+        received = list(message.content.array_records.values())
+        reply = call_next(message, context)
+        lies = self._partitions is None or context.node_config.get("partition-id") in self._partitions
+        if not lies or len(received) != 1 or reply.has_error() or len(reply.content.array_records) != 1:
+            return reply
+        ((name, sent),) = reply.content.array_records.items()
+        model = NamedArrays(_arrays(received[0]))
+        if not model.fit(_arrays(sent)):
+            return reply
+        configs = list(message.content.config_records.values())
+        number = int(configs[0].get("server-round", 1)) if configs else 1
+        state = context.state.get(self.STATE)
+        before, memory = remembered(_arrays(state)) if isinstance(state, ArrayRecord) else (None, {})
+        start = model.vector()
+        vector, memory = self._liar.sent(number - 1, start, model.vector(_arrays(sent)), before, memory)
+        own = NamedArrays(_arrays(sent)).named(vector)
+        reply.content[name] = ArrayRecord({key: Array(value) for key, value in own.items()})
+        context.state[self.STATE] = ArrayRecord({key: Array(value) for key, value in kept(memory, start).items()})
+        return reply
 
 
 def _arrays(record: ArrayRecord) -> Arrays:

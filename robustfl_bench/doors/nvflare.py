@@ -1,4 +1,5 @@
-"""Rules as aggregators of NVFlare (https://nvflare.readthedocs.io): ``pip install "robustfl-bench[nvflare]"``.
+"""Rules as aggregators of NVFlare (https://nvflare.readthedocs.io), and attacks as filters of its clients: ``pip
+install "robustfl-bench[nvflare]"``.
 
 For its FedAvg recipes and for ScatterAndGather, by NVFlare's ``ModelAggregator``; tried with 2.9. Importing this
 module imports NVFlare and PyTorch.
@@ -6,7 +7,7 @@ module imports NVFlare and PyTorch.
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,18 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError, check_package
+from robustfl_bench.doors.liar import Liar
 from robustfl_bench.numerics.named_arrays import Arrays, NamedArrays, Vector
 from robustfl_bench.numerics.updates import Aggregate
 from robustfl_bench.parts.aggregators.base import Aggregator
+from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 from robustfl_bench.train.alone import FrameworkServer, RuleAlone
 
 check_package("nvflare")
 
-from nvflare.apis.dxo import DataKind  # noqa: E402
+from nvflare.apis.dxo import DXO, DataKind  # noqa: E402
+from nvflare.apis.dxo_filter import DXOFilter  # noqa: E402
 from nvflare.apis.fl_constant import FLMetaKey  # noqa: E402
 from nvflare.apis.fl_context import FLContext  # noqa: E402
 from nvflare.apis.shareable import Shareable  # noqa: E402
@@ -119,6 +123,40 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]
         as_tensors = isinstance(next(iter(sent[fitting[0]].params.values())), Tensor)
         params = {name: torch.from_numpy(array) if as_tensors else array for name, array in kind.named(moved).items()}
         return FLModel(params=params, params_type=ParamsType.DIFF)
+
+
+class LyingFilter(DXOFilter):  # type: ignore[misc]
+    """A filter of an NVFlare client that lies: ``recipe.add_client_output_filter(LyingFilter(attack, 10))``.
+
+    It turns the difference that the client sends into what the attack makes of it, see ``Liar``; ``num_clients`` take
+    part in a round, ``sites`` are the names of those that lie, None: all with this filter. As an input filter as well
+    it knows the model; without, an attack that reads the model takes zeros for it. What the attack remembers is here.
+    """
+
+    def __init__(self, attack: Attack, num_clients: int, sites: Sequence[str] | None = None, seed: int = 0) -> None:
+        super().__init__([DataKind.WEIGHTS, DataKind.WEIGHT_DIFF], None)
+        self._liar, self._sites = Liar(attack, num_clients, seed), sites
+        self._model: Vector | None = None
+        self._before: Vector | None = None
+        self._memory: dict[str, Tensor] = {}
+        self._round = 0
+
+    def process_dxo(self, dxo: DXO, shareable: Shareable, fl_ctx: FLContext) -> DXO | None:
+        """The lie in place of a difference; a model that comes in is kept."""
+        arrays = {name: np.asarray(value) for name, value in dxo.data.items()}
+        kind = NamedArrays(arrays)
+        if dxo.data_kind == DataKind.WEIGHTS:
+            self._model = kind.vector()
+            return None
+        if self._sites is not None and fl_ctx.get_identity_name() not in self._sites:
+            return None
+        number = shareable.get_header(FLMetaKey.CURRENT_ROUND)
+        self._round = self._round if number is None else int(number)
+        start = np.zeros(sum(kind.sizes)) if self._model is None else self._model
+        end, self._memory = self._liar.sent(self._round, start, start + kind.vector(), self._before, self._memory)
+        self._before, self._round = self._model, self._round + 1
+        dxo.data = kind.named(end - start)
+        return dxo
 
 
 def _arrays(model: FLModel) -> Arrays:
