@@ -25,8 +25,8 @@ class Liar:
     def __init__(self, attack: Attack, num_clients: int, seed: int = 0) -> None:
         self._name = type(attack).__name__
         if not attack.crafts or attack.poisons or attack.plans:
-            raise ConfigError(f"{self._name} changes data, by attack.poison(Shard(...)) where a client loads them, or plans "
-                              "whole trainings: take an attack that crafts updates")  # fmt: skip
+            raise ConfigError(f"{self._name} changes data, by attack.poison(Shard(...)) where a client loads them, or "
+                              "plans whole trainings: take an attack that crafts updates")  # fmt: skip
         self.attack, self._clients, self._seed = attack, num_clients, seed
 
     def sent(
