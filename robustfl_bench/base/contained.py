@@ -53,10 +53,13 @@ def contained(who: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """What is written to the file descriptor of stdout, by this process or its children, goes to stderr."""
+    """What is written to the file descriptor of stdout, by this process or its children, goes to stderr; where Python's
+    stdout is another one, as in a notebook, it stays."""
+    if sys.stdout is None or sys.stdout is not sys.__stdout__:
+        yield
+        return
     try:
-        if sys.__stdout__ is not None:
-            sys.__stdout__.flush()
+        sys.stdout.flush()
         stdout = os.dup(1)
     except (OSError, ValueError):  # it is closed
         yield
