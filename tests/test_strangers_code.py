@@ -49,9 +49,9 @@ SMALL = ("--protocol", "digits", "--partitions", "iid", "--attackers", "5", "--s
 OF_RULE = ("--where", f"aggregator={OPTION}")
 READERS: dict[str, list[tuple[str, ...]]] = {
     "status": [("--all",), ("--format", "json")],
-    "list": [(), ("boba/table2",)],
+    "list": [("arfl",), ("boba/table2",)],
     "table": [(), ("boba/table2_mnist",), ("--rows", "attack", "--columns", "aggregator"), ("theirs.yaml",)],
-    "agreement": [("boba",)],
+    "agreement": [("brifca",)],
     "arena": [("digits",), ("digits", "--claims"), *(("digits", "--view", view) for view in VIEWS),
               ("digits", "--plot", "a.png"), ("digits", "--entries", "entries")],
     "recommend": [("--partition", "iid", "--attackers", "5", "--track", "digits")],
