@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from robustfl_bench.base import trusted
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.attacks.base import Attack, Harm, PlanView
 from robustfl_bench.parts.attacks.held import Held
 from robustfl_bench.parts.attacks.label_flip import LabelFlip
-from robustfl_bench.parts.attacks.planned import POOL, Planned
+from robustfl_bench.parts.attacks.planned import Planned
+from robustfl_bench.parts.attacks.pool import POOL
 from robustfl_bench.parts.attacks.scheduled import Scheduled
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
@@ -70,22 +73,18 @@ def test_a_planned_attack_gives_the_bits_of_that_attack_alone(
     overrides: list[str], chosen: Attack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Simulations change neither the state nor the random streams of the run."""
-    monkeypatch.setattr("robustfl_bench.attacks.planned._POLICIES", (POOL["honest"], chosen))
     monkeypatch.setattr("robustfl_bench.attacks.planned._by_harm", lambda harms: [1, 0])
-    planned, records = trained(federation(*overrides))
+    planned, records = trained(federation(*overrides, attack=Planned(pool=("honest", chosen))))
     alone, expected = trained(federation(*overrides, attack=chosen))
     assert torch.equal(planned.params, alone.params)
     assert without_notes(records) == without_notes(expected)
     assert [record["attack_policy"] for record in records] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("pool", [POOL, {"noise 100": POOL["noise 100"]}], ids=["all", "drawn"])
-def test_where_nothing_varies_the_harm_is_the_one_foreseen(
-    pool: dict[str, Attack], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("pool", [None, ("noise 100",)], ids=["all", "drawn"])
+def test_where_nothing_varies_the_harm_is_the_one_foreseen(pool: tuple[str] | None) -> None:
     """Attackers know their own draws: the harm of noise is that of this very noise."""
-    monkeypatch.setattr("robustfl_bench.attacks.planned._POLICIES", tuple(pool.values()))
-    f = federation(attack=Planned(replans=0))
+    f = federation(attack=Planned(replans=0, pool=pool))
     state, records = trained(f)
     x, y = f.clients.unpoisoned(np.arange(10)).thinned(range(10), 2048)
     _, errors = f.network.assess(state.params, x, y)
@@ -195,3 +194,28 @@ def test_a_wrapper_changes_the_attacks_that_are_simulated_and_carried_out() -> N
 def test_a_clustering_is_refused() -> None:
     with pytest.raises(ConfigError, match="set clustering=none"):
         plan(compose.resolve(["attack=planned", "clustering=ifca", "num_byzantine=2"]).config)
+
+
+def test_an_attack_from_outside_enters_the_pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "my_pool.py").write_text("""from dataclasses import dataclass
+import robustfl_bench as rb
+@dataclass(frozen=True)
+class Far(rb.Attack):
+    factor: float = 7.0
+    def craft(self, view):
+        return -self.factor * view.mean
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+    request = presets.planned(*SETTING, "attack=planned", "attack.pool=[honest,my_pool:Far]")
+    assert request.config["attack"]["pool"][1] == {"_target_": "my_pool.Far", "factor": 7.0}
+    assert isinstance(request.parts.attack, Planned) and request.parts.attack.pool[1].factor == 7.0
+    with trusted.only(["other"]), pytest.raises(ConfigError, match="add --allow my_pool if you trust"):
+        presets.planned(*SETTING, "attack=planned", "attack.pool=[honest,my_pool:Far]")
+
+
+@pytest.mark.parametrize(
+    ("pool", "reason"), [("[ipm2]", "pool has no attack 'ipm2'"), ("[]", "pool must have at least one attack")]
+)
+def test_a_pool_of_unknown_attacks_or_none_is_refused(pool: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        presets.planned(*SETTING, "attack=planned", f"attack.pool={pool}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import mean
 from typing import Annotated
 
@@ -13,112 +13,8 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.fields import at_least, between
-from robustfl_bench.parts.attacks.adaptive import Adaptive
-from robustfl_bench.parts.attacks.base import Attack, AttackView, Crafted, Harm, PlanView
-from robustfl_bench.parts.attacks.bit_flip import BitFlip
-from robustfl_bench.parts.attacks.candidates import Scene
-from robustfl_bench.parts.attacks.fake_loss import FakeLoss
-from robustfl_bench.parts.attacks.held import Held
-from robustfl_bench.parts.attacks.label_flip import LabelFlip
-from robustfl_bench.parts.attacks.label_shuffle import LabelShuffle
-from robustfl_bench.parts.attacks.mimic import Mimic
-from robustfl_bench.parts.attacks.minmax import MinMax
-from robustfl_bench.parts.attacks.minsum import MinSum
-from robustfl_bench.parts.attacks.noisy import Noisy
-from robustfl_bench.parts.attacks.opt_alie import OptimalLittleIsEnough
-from robustfl_bench.parts.attacks.opt_ipm import OptimalInnerProductManipulation
-from robustfl_bench.parts.attacks.rop import RelocatedOrthogonalPerturbation
-from robustfl_bench.parts.attacks.tailored import Tailored
-from robustfl_bench.parts.attacks.worst import Worst
-from robustfl_bench.parts.attacks.wrapped import Wrapped
-
-
-@dataclass(frozen=True)
-class Honest(Attack):
-    """Byzantine clients that train honestly, on unpoisoned data: what attackers do if every attack would help."""
-
-    crafts = False
-
-
-def _held(entry: str, *strengths: float) -> dict[str, Attack]:
-    return {f"{entry} {strength:g}": Held(entry, strength) for strength in strengths}
-
-
-POOL: dict[str, Attack] = {
-    "honest": Honest(),
-    **_held("ipm", 0.5, 1, 2, 10),
-    **_held("alie_plus", 1.5),
-    **_held("alie_minus", 0.5, 1.5, 3),
-    **_held("sign", 1, 4),
-    **_held("scaled_sign", 1),
-    **_held("noise", 10, 100),
-    **_held("minmax_unit", 1),
-    **_held("minsum_unit", 1),
-    **_held("krum_attack", 1),
-    **_held("trim_attack", 1),
-    **_held("zero", 1),
-    **_held("mimic_skewed", 1),
-    **_held("mimic_shortest", 1),
-    **_held("split_alie", 3),
-    **_held("split_ipm", 10),
-    **_held("drift", 1, 4),
-    **_held("rewind", 1, 4, 10),
-    "mimic": Mimic(),
-    "minmax": MinMax(),
-    "minsum": MinSum(),
-    "adaptive": Adaptive(),
-    "rop": RelocatedOrthogonalPerturbation(),
-    "bit_flip": BitFlip(),
-    "label_flip": LabelFlip(),
-    "label_shuffle": LabelShuffle(),
-    "fake_loss": FakeLoss(LabelShuffle()),
-    "noisy": Noisy(),
-    "tailored": Tailored(),
-    "opt_alie": OptimalLittleIsEnough(),
-    "opt_ipm": OptimalInnerProductManipulation(),
-    "worst": Worst(),
-}
-"""The attacks that are simulated. ``attack_policy`` in the metrics of a run is an index into it, from 0."""
-
-_POLICIES = tuple(POOL.values())
-_SEARCHES = {"worst": 6.0, "opt_alie": 5.0, "opt_ipm": 5.0, "tailored": 3.0}
-_PRICES = tuple(_SEARCHES.get(name, 0.7) for name in POOL)
-"""What a simulation of each attack costs, in clean trainings: at most 0.7 where gradients are stacked, more for attacks
-that ask the rule many times in a round."""
-
-SCENE, PLAN = "scene/", "plan"
-"""Parts of the attackers' memory, beside one for each attack of the pool."""
-
-
-@dataclass(frozen=True)
-class _Acting(Wrapped):
-    """The ``attack`` of the pool at ``place``, with what the attackers remember of their ``plan``.
-
-    Its random stream is theirs of the run, in a simulation as well: attackers know what they themselves will draw.
-
-    It has a part of the attackers' memory of its own. What ``candidates.Scene`` remembers is common to the whole pool
-    and kept in every round, so that an attack that is chosen late still knows the model of the first round.
-    """
-
-    place: int
-    own_draws: Callable[[int], np.random.Generator] = field(compare=False)
-    plan_made: _Plan | None = None
-
-    def craft(self, view: AttackView) -> Crafted:
-        view = _with(view, rng=self.own_draws(view.round))
-        slot = SCENE if isinstance(self.attack, Held | Worst) else f"{self.place}/"
-        returned = self.attack.craft(_with(view, memory=_part(view.memory, slot)))
-        crafted = returned if isinstance(returned, Crafted) else Crafted(returned)
-        scene = crafted.memory
-        memory = {**view.memory, **_named(slot, crafted.memory)}
-        if slot != SCENE:
-            scene = Scene(_with(view, memory=_part(view.memory, SCENE)).of_updates).memory
-        memory |= _named(SCENE, scene)
-        notes = {}
-        if self.plan_made is not None:
-            memory[PLAN] = self.plan_made.stored
-            notes = {"policy": self.place, "harm": self.plan_made.error}
-        return Crafted(crafted.rows, memory, notes)
+from robustfl_bench.parts.attacks.base import Attack, Harm, PlanView
+from robustfl_bench.parts.attacks.pool import PLAN, Acting, Entries, members, prices
 
 
 @dataclass(frozen=True)
@@ -141,16 +37,17 @@ class _Plan:
         round, place, error, spent, *leaders = stored.tolist()
         return _Plan(int(round), int(place), error, spent, tuple(map(int, leaders)))
 
-    def attack(self, own_draws: Callable[[int], np.random.Generator]) -> _Acting:
-        return _Acting(_POLICIES[self.place], self.place, own_draws, self)
+    def attack(self, pool: Sequence[Attack], own_draws: Callable[[int], np.random.Generator]) -> Acting:
+        notes = {"policy": self.place, "harm": self.error}
+        return Acting(pool[self.place], self.place, own_draws, self.stored, notes)
 
 
 @dataclass(frozen=True)
 class Planned(Attack):
     """The attackers simulate the whole training under every attack of a pool and carry out the most harmful one.
 
-    They do so before the first round, with all attacks of ``POOL``, on the server's rule. The most harmful attack is
-    that of the largest error of the models that are evaluated in the last third of the run. The ``leaders`` are the
+    They do so before the first round, with all attacks of a pool, on the server's rule. The most harmful attack is that
+    of the largest error of the models that are evaluated in the last third of the run. The ``leaders`` are the
     attacks whose error is within ``reach`` of the largest. Where trainings depend on random draws (batches,
     participation), they are simulated with ``streams`` random streams each, never those of the run, and their harm is
     the mean. The attackers plan again ``replans`` times, evenly over the run: the leaders are simulated from the model
@@ -180,10 +77,20 @@ class Planned(Attack):
     budget: Annotated[float, at_least(0)] = 60
     """what all simulations cost at most, in trainings without attack, unless the pool alone costs more"""
 
+    pool: Entries | None = None
+    """the attacks that are simulated, by name or as my_module:MyAttack; null: all of ``pool.POOL``"""
+
     reports = ("policy", "harm")
 
+    def __post_init__(self) -> None:
+        members(self.pool)
+
+    @cached_property
+    def _members(self) -> tuple[Attack, ...]:
+        return members(self.pool)
+
     def plan(self, view: PlanView) -> object:
-        return view.carry_out(self._next(view).attack(view.own_draws))
+        return view.carry_out(self._next(view).attack(self._members, view.own_draws))
 
     def _next(self, view: PlanView) -> _Plan:
         if PLAN not in view.memory:
@@ -193,13 +100,13 @@ class Planned(Attack):
         return self._again(view, last) if any(last.round < number <= view.round for number in due) else last
 
     def _first(self, view: PlanView) -> _Plan:
-        harms, spent = self._simulated(view, range(len(_POLICIES)), [0]), sum(_PRICES)
+        harms, spent = self._simulated(view, range(len(self._members)), [0]), sum(prices(self._members))
         leaders = self._leading(harms)
         streams = range(1, 1 + self._affordable(view, leaders, spent, self.streams - 1 if view.varies else 0))
         if streams and len(leaders) > 1:
             more = self._simulated(view, leaders, streams)
             harms = {place: harms[place] + more[place] for place in leaders if place in more} or harms
-            spent += len(streams) * _price(view, leaders)
+            spent += len(streams) * self._price(view, leaders)
         best = _by_harm(harms)[0]
         return _Plan(view.round, best, _mean(harms[best])[0], spent, leaders)
 
@@ -212,12 +119,12 @@ class Planned(Attack):
         best = _by_harm(harms)[0]
         if last.place in harms and not self._beats(_mean(harms[best]), _mean(harms[last.place])):
             best = last.place
-        spent = last.spent + len(streams) * _price(view, contenders)
+        spent = last.spent + len(streams) * self._price(view, contenders)
         return _Plan(view.round, best, _mean(harms[best])[0], spent, last.leaders)
 
     def _affordable(self, view: PlanView, places: Sequence[int], spent: float, wanted: int) -> int:
         """The random streams, as many as wanted at most, with which the budget still allows to simulate attacks."""
-        return max(0, min(wanted, int((self.budget - spent) / _price(view, places))))
+        return max(0, min(wanted, int((self.budget - spent) / self._price(view, places))))
 
     def _leading(self, harms: Mapping[int, list[Harm]]) -> tuple[int, ...]:
         """The places of at most ``leaders`` attacks whose error is within ``reach`` of the largest."""
@@ -232,15 +139,15 @@ class Planned(Attack):
     def _simulated(self, view: PlanView, places: Iterable[int], streams: Iterable[int]) -> dict[int, list[Harm]]:
         """The harms of attacks of the pool by their places, one per random stream; without those that cannot work."""
         places = list(places)
-        attacks = [_Acting(_POLICIES[place], place, view.own_draws) for place in places]
+        attacks = [Acting(self._members[place], place, view.own_draws) for place in places]
         by_stream = [view.simulate(attacks, stream) for stream in streams]
         return {place: [harm for harm in harms if harm is not None]
                 for place, *harms in zip(places, *by_stream, strict=True) if None not in harms}  # fmt: skip
 
-
-def _price(view: PlanView, places: Iterable[int]) -> float:
-    """What it costs to simulate attacks from the round at hand to the end, in clean trainings."""
-    return (1 - view.round / view.rounds) * sum(_PRICES[place] for place in places)
+    def _price(self, view: PlanView, places: Iterable[int]) -> float:
+        """What it costs to simulate attacks from the round at hand to the end, in clean trainings."""
+        costs = prices(self._members)
+        return (1 - view.round / view.rounds) * sum(costs[place] for place in places)
 
 
 def _by_harm(harms: Mapping[int, list[Harm]]) -> list[int]:
@@ -250,18 +157,3 @@ def _by_harm(harms: Mapping[int, list[Harm]]) -> list[int]:
 
 def _mean(harms: Sequence[Harm]) -> Harm:
     return mean(error for error, _ in harms), mean(loss for _, loss in harms)
-
-
-def _part(memory: Mapping[str, Tensor], slot: str) -> dict[str, Tensor]:
-    return {name.removeprefix(slot): value for name, value in memory.items() if name.startswith(slot)}
-
-
-def _named(slot: str, memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {slot + name: value for name, value in memory.items()}
-
-
-def _with(view: AttackView, **changes: object) -> AttackView:
-    """The view with other attributes, and with what it has computed so far."""
-    other = copy(view)
-    vars(other).update(changes)
-    return other

@@ -72,10 +72,12 @@ def adapted(content: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
 
 
 def whole(group: str, part: Any) -> Any:
-    """The content of a group without Hydra's ``_partial_``: false says nothing, and of a function of a matrix true says
-    that it is called later, as an adapter does. Raises ConfigError for a function that cannot be imported."""
+    """The content of a group with the classes that its lists name as ``module:Class``, and without Hydra's
+    ``_partial_``: false says nothing, and of a function of a matrix true says that it is called later, as an adapter
+    does. Raises ConfigError for a class or function that cannot be imported."""
     if not isinstance(part, Mapping):
         return part
+    part = {name: _entered(group, value) if isinstance(value, list) else value for name, value in part.items()}
     if "_partial_" not in part:
         key, inner = adapted(part) or ("", {})
         return {**part, key: whole(group, inner)} if "_partial_" in inner else part
@@ -89,6 +91,10 @@ def whole(group: str, part: Any) -> Any:
     content = _adapted(group, adapter, target, found)
     key, _ = adapted(content) or ("rule", {})
     return merge(content, {key: rest})
+
+
+def _entered(group: str, items: list[Any]) -> list[Any]:
+    return [content(group, item) if isinstance(item, str) and is_class(item) else item for item in items]
 
 
 def word(target: str) -> str:

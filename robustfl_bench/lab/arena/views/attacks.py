@@ -196,7 +196,7 @@ def _sheets_of_planned(arena: Arena) -> list[Sheet]:
 
 def _carried_out(arena: Arena) -> dict[tuple[int, str, str], list[str]]:
     """The attacks of the pool with which the runs of a rule in a panel ended; unknown where all models diverged."""
-    from robustfl_bench.parts.attacks.planned import POOL
+    from robustfl_bench.parts.attacks.pool import POOL
 
     names, counts = [*POOL], defaultdict[tuple[int, str, str], Counter[str]](Counter)
     for run in arena.planned:
