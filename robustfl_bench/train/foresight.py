@@ -67,6 +67,10 @@ class Foresight(PlanView):
     def own_draws(self) -> Callable[[int], np.random.Generator]:
         return partial(seeding.generator, self.federation.settings.seed, "attack")
 
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        return tuple(shape.numel() for _, shape in self.federation.network.slots.values())
+
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         s, parts = self.federation.settings, self.federation.parts
         seed = seeding.integer(s.seed, "simulation", self.state.round, stream)

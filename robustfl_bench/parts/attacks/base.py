@@ -198,6 +198,11 @@ class PlanView(ABC):
     def own_draws(self) -> Callable[[int], np.random.Generator]:
         """A function that returns the random stream of the attackers themselves in a round (from 0) of the run."""
 
+    @property
+    @abstractmethod
+    def layer_sizes(self) -> tuple[int, ...]:
+        """The numbers of parameters of the model's layers, in the order of the updates' columns."""
+
     @abstractmethod
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         """The harms of trainings to the end, each under one of the attacks, with the random streams of a number, never

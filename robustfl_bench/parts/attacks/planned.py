@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import mean
 from typing import Annotated
 
@@ -85,12 +84,16 @@ class Planned(Attack):
     def __post_init__(self) -> None:
         members(self.pool)
 
-    @cached_property
-    def _members(self) -> tuple[Attack, ...]:
+    def plan(self, view: PlanView) -> object:
+        return view.carry_out(self._next(view).attack(self._simulable(view), view.own_draws))
+
+    def _simulable(self, view: PlanView) -> tuple[Attack, ...]:
+        """The attacks that may be simulated, by their places."""
         return members(self.pool)
 
-    def plan(self, view: PlanView) -> object:
-        return view.carry_out(self._next(view).attack(self._members, view.own_draws))
+    def _costs(self, view: PlanView) -> tuple[float, ...]:
+        """What a simulation of the whole training under each of them costs, in clean trainings."""
+        return prices(self._simulable(view))
 
     def _next(self, view: PlanView) -> _Plan:
         if PLAN not in view.memory:
@@ -100,7 +103,8 @@ class Planned(Attack):
         return self._again(view, last) if any(last.round < number <= view.round for number in due) else last
 
     def _first(self, view: PlanView) -> _Plan:
-        harms, spent = self._simulated(view, range(len(self._members)), [0]), sum(prices(self._members))
+        costs = self._costs(view)
+        harms, spent = self._simulated(view, range(len(costs)), [0]), sum(costs)
         leaders = self._leading(harms)
         streams = range(1, 1 + self._affordable(view, leaders, spent, self.streams - 1 if view.varies else 0))
         if streams and len(leaders) > 1:
@@ -138,15 +142,15 @@ class Planned(Attack):
 
     def _simulated(self, view: PlanView, places: Iterable[int], streams: Iterable[int]) -> dict[int, list[Harm]]:
         """The harms of attacks of the pool by their places, one per random stream; without those that cannot work."""
-        places = list(places)
-        attacks = [Acting(self._members[place], place, view.own_draws) for place in places]
+        places, pool = list(places), self._simulable(view)
+        attacks = [Acting(pool[place], place, view.own_draws) for place in places]
         by_stream = [view.simulate(attacks, stream) for stream in streams]
         return {place: [harm for harm in harms if harm is not None]
                 for place, *harms in zip(places, *by_stream, strict=True) if None not in harms}  # fmt: skip
 
     def _price(self, view: PlanView, places: Iterable[int]) -> float:
         """What it costs to simulate attacks from the round at hand to the end, in clean trainings."""
-        costs = prices(self._members)
+        costs = self._costs(view)
         return (1 - view.round / view.rounds) * sum(costs[place] for place in places)
 
 

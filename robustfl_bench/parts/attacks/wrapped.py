@@ -50,6 +50,10 @@ class _Changed(PlanView):
     def own_draws(self) -> Callable[[int], np.random.Generator]:
         return self.view.own_draws
 
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        return self.view.layer_sizes
+
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         return self.view.simulate([replace(self.wrapper, attack=attack) for attack in attacks], stream)
 
