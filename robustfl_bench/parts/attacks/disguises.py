@@ -92,7 +92,7 @@ class Stage:
 
 def unit(vector: Tensor) -> Tensor:
     """The vector (d,) at length 1; zero stays zero."""
-    return vector / vector.norm().clamp(min=TINY)
+    return vector.div(vector.norm().clamp(min=TINY))
 
 
 def tilted(base: Tensor, towards: Tensor, cosine: float) -> Tensor:
