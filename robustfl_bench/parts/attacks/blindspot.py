@@ -8,11 +8,8 @@ from typing import Annotated
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.parts.attacks.base import Attack, PlanView
 from robustfl_bench.parts.attacks.planned import Planned
-from robustfl_bench.parts.attacks.pool import POOL, Entries, members, prices
+from robustfl_bench.parts.attacks.pool import POOL, SEARCHES, Entries, members, prices
 from robustfl_bench.parts.attacks.steered import HEADINGS, Steered
-
-LEFT_OUT = ("worst", "tailored", "opt_alie")
-"""Attacks of the common pool that ask the rule many times a round: the pushes take their place in the budget."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +23,8 @@ class Blindspot(Planned):
     estimate the run ends no better than under any attack of the pool.
 
     ``budget`` bounds what is simulated, in trainings without attack: an attack that asks nothing costs at most 0.7, a
-    question ``question`` of a round. The run itself asks as many questions again as one simulation of the attack.
-    ``knowledge=own`` leaves the attackers what it leaves those of ``planned``. Neither sees the server's data, only the
+    question ``question`` of a round, of which an aggregation is a part. The run itself asks once more what a simulation
+    asks. ``knowledge=own`` leaves the attackers what it leaves those of ``planned``. Neither sees the server's data, only the
     rule's answers.
 
     ``attack_policy`` in metrics.csv is the index of the attack in the pool, followed by those of the headings.
@@ -38,13 +35,13 @@ class Blindspot(Planned):
     replans: Annotated[int, at_least(0)] = 0
     """later plans"""
     pool: Entries | None = None
-    """the attacks beside the pushes, by name or as my_module:MyAttack; null: ``pool.POOL`` but its dearest"""
-    best: Annotated[int, at_least(1)] = 6
+    """the attacks beside the pushes, by name or as my_module:MyAttack; null: ``pool.POOL`` without ``pool.SEARCHES``"""
+    best: Annotated[int, at_least(1)] = 5
     """disguises that a push asks about in every round, the best of those known"""
-    others: Annotated[int, at_least(0)] = 4
+    others: Annotated[int, at_least(0)] = 3
     """further ones, which take turns"""
-    question: Annotated[float, at_least(0)] = 0.2
-    """what a question costs, in rounds without attack"""
+    question: Annotated[float, at_least(0)] = 0.5
+    """what a question costs, in rounds without attack: 0.2 for most rules, 0.6 for the slowest"""
 
     def _simulable(self, view: PlanView) -> tuple[Attack, ...]:
         return *self._published(), *self._pushes(view)
@@ -57,7 +54,7 @@ class Blindspot(Planned):
         )
 
     def _published(self) -> tuple[Attack, ...]:
-        return members(tuple(name for name in POOL if name not in LEFT_OUT) if self.pool is None else self.pool)
+        return members(tuple(name for name in POOL if name not in SEARCHES) if self.pool is None else self.pool)
 
     def _pushes(self, view: PlanView) -> tuple[Steered, ...]:
         return tuple(Steered(heading, self.best, self.others, view.layer_sizes) for heading in HEADINGS)

@@ -80,10 +80,11 @@ POOL: dict[str, Attack] = {
 }
 """The attacks that are simulated. ``attack_policy`` in the metrics of a run is an index into it, from 0."""
 
-_SEARCHES = {"worst": 6.0, "opt_alie": 5.0, "opt_ipm": 5.0, "tailored": 3.0}
+SEARCHES = {"worst": 6.0, "opt_alie": 5.0, "opt_ipm": 5.0, "tailored": 3.0}
+"""Attacks that ask the rule many times in a round, with what a simulation costs, in clean trainings."""
+
 _QUIET = 0.7
-"""What a simulation of an attack costs, in clean trainings: at most 0.7 where gradients are stacked, more for attacks
-that ask the rule many times in a round."""
+"""What a simulation of any other attack costs, at most, where gradients are stacked."""
 
 Entries = tuple[Attack | str, ...]
 """Attacks of a pool: those of ``POOL`` by name, others as they are."""
@@ -104,7 +105,7 @@ def members(entries: Entries | None) -> tuple[Attack, ...]:
 def prices(attacks: Sequence[Attack]) -> tuple[float, ...]:
     """What a simulation of each of the attacks of a pool costs, in clean trainings."""
     names = [next((name for name, member in POOL.items() if member == attack), "") for attack in attacks]
-    return tuple(_SEARCHES.get(name, _QUIET) for name in names)
+    return tuple(SEARCHES.get(name, _QUIET) for name in names)
 
 
 SCENE, PLAN = "scene/", "plan"

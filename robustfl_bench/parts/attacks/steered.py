@@ -82,9 +82,9 @@ class Steered(Attack):
     heading: Annotated[str, one_of(*HEADINGS)] = "back"
     """where the model shall go: back to that of the first round, against the trend of training, or both; contrary: the
     early layers back, the late ones on; starve: the early ones to zero, the late ones on"""
-    best: Annotated[int, at_least(1)] = 6
+    best: Annotated[int, at_least(1)] = 5
     """disguises asked about in every round, the best of those known"""
-    others: Annotated[int, at_least(0)] = 4
+    others: Annotated[int, at_least(0)] = 3
     """further ones, which take turns"""
     layers: tuple[int, ...] = ()
     """numbers of parameters of the layers; none: a single layer"""
