@@ -144,7 +144,7 @@ def test_all_simulations_cost_at_most_the_budget(rounds: int, attack: Blindspot)
     assert sum(costs) <= sum(spent) <= attack.budget == 60
     assert chosen.attack.heading == [*HEADINGS][-1], "the most harmful"
     for cost, push in zip(costs[-len(HEADINGS) :], attack._pushes(view), strict=True):
-        assert cost >= 0.7 + 0.5 * push.questions(rounds) / rounds
+        assert cost >= 0.7 + attack.question * push.questions(rounds) / rounds
 
 
 def test_it_is_repeatable_and_beats_the_best_of_its_pool() -> None:
