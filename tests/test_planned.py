@@ -41,7 +41,7 @@ def without_notes(records: list[Record]) -> list[Record]:
 class Told(PlanView):
     """A view in which attacks of the pool do the given ``harms``, one per random stream, and all others a little."""
 
-    round, rounds, memory, varies = 0, 9, MappingProxyType({}), False  # type: ignore[assignment]
+    round, rounds, memory, varies, layer_sizes = 0, 9, MappingProxyType({}), False, ()  # type: ignore[assignment]
 
     def __init__(self, harms: dict[str, list[float]], **others: object) -> None:
         self.harms, self.asked = harms, list[str]()

@@ -24,8 +24,8 @@ class Blindspot(Planned):
 
     ``budget`` bounds what is simulated, in trainings without attack: an attack that asks nothing costs at most 0.7, a
     question ``question`` of a round, of which an aggregation is a part. The run itself asks once more what a simulation
-    asks. ``knowledge=own`` leaves the attackers what it leaves those of ``planned``. Neither sees the server's data, but
-    the rule's answers.
+    asks. ``knowledge=own`` leaves the attackers what it leaves those of ``planned``. Neither sees the server's data,
+    only the rule's answers.
 
     ``attack_policy`` in metrics.csv is the index of the attack in the pool, followed by those of the headings.
     """
