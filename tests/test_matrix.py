@@ -16,7 +16,7 @@ import torch
 
 from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.parts import datasets
-from robustfl_bench.parts.attacks import pool
+from robustfl_bench.parts.attacks import blindspot, pool
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
 from robustfl_bench.train.federation import Federation, federation_of
@@ -96,7 +96,9 @@ def test_two_rounds_under_every_attack_end_with_a_result_or_a_reason(
 ) -> None:
     place, outcomes = AGGREGATORS.index(aggregator), dict[tuple[str, str], str]()
     if not FULL:
-        monkeypatch.setattr(pool, "POOL", dict(list(pool.POOL.items())[place % 6 :: 6]))
+        some = dict([*pool.POOL.items()][place % 6 :: 6])
+        for module in (pool, blindspot):
+            monkeypatch.setattr(module, "POOL", some)
     for number, attack in enumerate(ATTACKS):
         for mixing in MIXINGS if FULL else [MIXINGS[(place + number) % len(MIXINGS)]]:
             if not refusal(attack):
