@@ -61,6 +61,10 @@ class Side:
     def __init__(self, package: Path, folder: Path) -> None:
         self._package, self._folder = package, folder
 
+    def has(self, group: str, name: str) -> bool:
+        """Whether this code has an option; no run of before can have named one that it has not."""
+        return (self._package.parent / "conf" / group / f"{name}.yaml").is_file()
+
     def ask(self, task: str, given: Any) -> Any:
         """What a function of ``side.py`` returns for this code."""
         question, answer = self._folder / "given", self._folder / "answer"
@@ -166,7 +170,11 @@ def _steps(before: Side, after: Side, known: Sequence[Mapping[str, str]], rng: r
     """The steps from the code of after to that of before, found with the configs of kept runs and with random ones."""
     choices = {group: {text_of[group] for text_of in known} for group in (*GROUPS, "precision")}
     for group in sample.COMPUTING:
-        choices[group] |= {" ".join(_NAME.findall(str(options.option(group, name)))) for name in options.names(group)}
+        choices[group] |= {
+            " ".join(_NAME.findall(str(options.option(group, name))))
+            for name in options.names(group)
+            if before.has(group, name)
+        }
     drawn = [" ".join(rng.choice(sorted(of_group)) for of_group in choices.values()) for _ in range(RANDOM)]
     texts = [*(" ".join(text_of.values()) for text_of in known), *drawn]
     units_before, _ = before.ask("units", texts)
