@@ -104,7 +104,7 @@ def _prove(asked: argparse.Namespace, folder: Path) -> None:
     rows = rows[
         rows["run_id"].isin({run_id for _, run_id in answered}) & rows["dataset"].isin(asked.datasets.split(","))
     ]
-    runs = sample.chosen(rows, asked.runs, asked.seconds, asked.rounds, asked.seed)
+    runs = sample.chosen(rows, asked.runs, asked.seconds, asked.rounds, asked.seed, before.has)
     ends = [code.ask("runs", ([list(run.overrides) for run in runs], str(folder / f"runs_{place}")))
             for place, code in enumerate((before, after))]  # fmt: skip
     lines = list(sample.lines(runs, ends[0], ends[1], revisions))

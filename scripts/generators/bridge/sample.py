@@ -2,7 +2,7 @@
 
 import random
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +53,12 @@ class Chosen:
     kept: Mapping[str, Any] | None = None
 
 
-def chosen(rows: pd.DataFrame, count: int, seconds: float, rounds: int, seed: int) -> list[Chosen]:
-    """At least ``count`` random kept runs, one of each value of STRATA among them; a small run of each other option;
-    and a sweep. Kept runs that took longer than ``seconds`` make only so many ``rounds``."""
+def chosen(
+    rows: pd.DataFrame, count: int, seconds: float, rounds: int, seed: int, has: Callable[[str, str], bool]
+) -> list[Chosen]:
+    """At least ``count`` random kept runs, one of each value of STRATA among them; a small run of each other option
+    that the code of before ``has``; and a sweep. Kept runs that took longer than ``seconds`` make only so many
+    ``rounds``."""
     rows = rows[~rows["code"].str.contains(" ", regex=False)].sample(frac=1, random_state=seed)
     rows = rows.sort_values("seconds", key=lambda taken: taken > seconds, kind="stable")
     columns = [[(name, text(value)) for value in rows[name]] for name in STRATA if name in rows]
@@ -68,7 +71,7 @@ def chosen(rows: pd.DataFrame, count: int, seconds: float, rounds: int, seed: in
     drawn = random.Random(seed).sample(short, min(len(short), max(0, count - len(needed))))
     kept_runs = [_again(rows.iloc[place].to_dict(), seconds, rounds) for place in (*needed, *drawn)]
     others = [(group, name) for group in COMPUTING if group != "dataset" for name in options.names(group)]
-    small = [_small(group, name, rounds) for group, name in others if (group, name) not in seen]
+    small = [_small(group, name, rounds) for group, name in others if (group, name) not in seen and has(group, name)]
     return [*filter(lambda run: run.overrides, kept_runs), *small, Chosen(TOGETHER)]
 
 
