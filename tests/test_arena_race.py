@@ -156,7 +156,7 @@ def test_an_attack_adds_if_it_is_surely_worse_than_the_whole_list(raced: Arena) 
         "krum": {str(seed): 70.0 for seed in range(5)},
         "average": {str(seed): 9.0 - 10 * (-1) ** seed for seed in range(5)},
     }
-    found = {of.rule: of for of in additions.additions(panel, raced.runs_of(panel), column)}
+    found = {of.rule: of for of in additions.additions(panel, raced.runs_of(panel), "mine", column)}
     assert found["caf"].harm.value == pytest.approx(20) and found["krum"].harm.value == pytest.approx(-20)
     assert found["caf"].attack == "rewind_4" and found["average"].harm.value > 0
     assert [of.rule for of in additions.sure(list(found.values()))] == ["caf"], (
@@ -175,7 +175,7 @@ def planning_in(raced: Arena, spread: float) -> ArenaPanel:
              for rule, (level, by) in levels.items() for seed in range(3)]  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Arena, "under", lambda self, attacks: plans if attacks == "planned" else [])
-        assert raced.planned == plans
+        assert raced.searched == {"planned": plans}
     return raced.panels[5, "iid"]
 
 
@@ -184,9 +184,9 @@ def test_attackers_who_plan_count_by_their_mean_as_every_attack_does(
 ) -> None:
     monkeypatch.setattr(recommend, "ENOUGH", 3)
     panel = planning_in(raced, spread=0.2)  # so large that no test finds a difference
-    (shown,) = VIEWS["planned"].sheets(raced)
+    (shown,) = VIEWS["searched"].sheets(raced)
     assert "below the list's worst case in 1 of 2 cases (rule and panel), and surely in none" in shown.above[1]
-    assert "it is the worst case in 1 of these cases" in shown.above[1]
+    assert "By its mean it is the worst case in 1 of these cases" in shown.above[1]
     assert [row[-1].text for row in shown.rows] == ["ipm 2"] * 2 and len(shown.rows[0]) == len(shown.heading)
     by_list, caf = raced.by_list[5, "iid"], panel.standings["caf"]
     assert [*by_list.standings][:2] == ["caf", "krum"] and by_list.standings["caf"].attack == "rewind_4"
@@ -198,8 +198,8 @@ def test_attackers_who_plan_count_by_their_mean_as_every_attack_does(
     assert "planned" not in panel.fails(krum) and picture._is_hollow(raced, panel.standings["average"])
     assert [*panel.standings][:2] == ["krum", "caf"], "in the order of the lowest known scores"
     found = recommend.recommend(raced, "iid", "5", False)
-    assert [of.rule for of in found.group] == ["krum", "caf"] and [*found.planned] == ["caf", "krum"]
-    (of_group,) = (line for line in found.limits() if line.startswith("Attackers who plan"))
+    assert [of.rule for of in found.group] == ["krum", "caf"] and [*found.searched] == ["caf", "krum"]
+    (of_group,) = (line for line in found.limits() if line.startswith("Attackers who search"))
     assert of_group.endswith("(attack=planned, 3 seeds or more) leave krum 75 (70 to 80) and caf 25 (0 to 112).")
 
 

@@ -49,7 +49,7 @@ def shipped() -> Arena:
     return Arena(shipped_runs(), "digits")
 
 
-@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("books", "race", "planned")])
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("books", "race", "searched")])
 def test_every_view_of_the_shipped_runs_has_a_table_a_sentence_and_a_picture(shipped: Arena, name: str) -> None:
     view = VIEWS[name]
     first, *_ = view.sheets(shipped)
@@ -202,7 +202,7 @@ def test_findings_are_sentences_of_computed_numbers(arena: Arena, monkeypatch: p
     best = findings.best_rules(arena)
     assert [cell.text for cell in best.rows[0][:2]] == ["iid", "20%"] and best.rows[0][2].text.startswith("geomed ")
     near = [replace(one, accuracy=0.88) if one.rule == "krum" else one for one in arena.settled[5]]
-    for cached in ("panels", "by_list", "plans"):
+    for cached in ("panels", "by_list", "searched", "additions"):
         arena.__dict__.pop(cached, None)
     arena.settled[5] = near
     assert "iid 1, mild_dirichlet 1" in findings.heterogeneity(arena)

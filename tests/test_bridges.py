@@ -172,13 +172,21 @@ def test_runs_that_end_otherwise_prove_nothing() -> None:
 
 def test_a_sample_has_every_option_and_a_sweep() -> None:
     rows = archive.read(str(kept.FOLDER / "privacy" / "digits.csv"))
-    runs = sample.chosen(rows, 12, seconds=1e9, rounds=3, seed=0)
+
+    def everything(group: str, name: str) -> bool:
+        return True
+
+    runs = sample.chosen(rows, 12, seconds=1e9, rounds=3, seed=0, has=everything)
     again = [run for run in runs if run.kept is not None]
     assert len(again) >= 12 and {run.kept["aggregator"] for run in again if run.kept} == set(rows["aggregator"])
     assert runs[-1].overrides == sample.TOGETHER
     words = {word for run in runs for word in run.overrides}
     assert {f"attack={name}" for name in options.names("attack")} - set(rows["attack"].map("attack={}".format)) <= words
-    cut = sample.chosen(rows, 12, seconds=0, rounds=3, seed=0)
+    before = sample.chosen(rows, 12, 1e9, 3, 0, has=lambda group, name: (group, name) != ("attack", "blindspot"))
+    assert words - {word for run in before for word in run.overrides} == {"attack=blindspot"}, (
+        "no code of before has it"
+    )
+    cut = sample.chosen(rows, 12, seconds=0, rounds=3, seed=0, has=everything)
     assert not any(run.kept for run in cut) and all("rounds=3" in run.overrides for run in cut if run.run_id)
 
 

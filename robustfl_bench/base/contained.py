@@ -55,11 +55,12 @@ def contained(who: Callable[[], str]) -> Iterator[None]:
 def _stdout_to_stderr() -> Iterator[None]:
     """What is written to the file descriptor of stdout, by this process or its children, goes to stderr; where Python's
     stdout is another one, as in a notebook, it stays."""
-    if sys.stdout is None or sys.stdout is not sys.__stdout__:
+    own = sys.__stdout__
+    if own is None or sys.stdout is not own:
         yield
         return
     try:
-        sys.stdout.flush()
+        own.flush()
         stdout = os.dup(1)
     except (OSError, ValueError):  # it is closed
         yield

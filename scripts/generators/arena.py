@@ -57,8 +57,8 @@ Made by `make arena`. [The arena](README.md) has the protocol.
 
 TRACKS = """# Other tracks of the arena
 
-Made by `make arena`. Scores are as in [version 2](silos.md), but of lists of attacks alone, without attackers who
-plan. A track has the runs of some of its rules so far, and says below its tables what is missing and which command
+Made by `make arena`. Scores are as in [version 3](silos.md), but of lists of attacks alone, without attackers who
+search. A track has the runs of some of its rules so far, and says below its tables what is missing and which command
 makes it.
 
 """
@@ -142,7 +142,7 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
     heads = [f"![The best rules with {arena.share(number)} attackers]({_picture(name, 'leading', arena, number)})"
              for number in arena.settled]  # fmt: skip
     return "\n\n".join(part.rstrip("\n") for part in (
-        f"# Arena {name}, version 2\n\n**Every score is {LOWEST}. Not tried: "
+        f"# Arena {name}, version 3\n\n**Every score is {LOWEST}. Not tried: "
         f"{in_words(listed(not_tried(arena)))}.**\n\nMade by `make arena`. A panel is a partition with a share of "
         "attackers, and has its own groups of rules. [The arena](README.md) has the protocol.",
         "## Findings",
@@ -155,8 +155,8 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         sheets.markdown([pairs.sheet([arena, *others]), error_rates.sheet(arena)]),
         f"## The race\n\n`robustfl-results arena {name} --view race`",
         sheets.markdown(VIEWS["race"].sheets(arena)),
-        *([f"## Attackers who plan\n\n`robustfl-results arena {name} --view planned`",
-           sheets.markdown(VIEWS["planned"].sheets(arena))] if arena.plans else []),
+        *([f"## Attackers who search\n\n`robustfl-results arena {name} --view searched`",
+           sheets.markdown(VIEWS["searched"].sheets(arena))] if arena.searched else []),
         "## All rules",
         sheets.markdown(tables),
         *_shown(name, arena),

@@ -165,7 +165,7 @@ def attack(asked: TriedAttack) -> None:
     found = [
         of
         for panel, table in runs.items()
-        for of in additions.additions(panel, arena.runs_of(panel), _column(arena, panel, table))
+        for of in additions.additions(panel, arena.runs_of(panel), name, _column(arena, panel, table))
     ]
     result = additions.sheet(arena, name, found)
     words = ["arena", "attack", asked.attack, *asked.overrides, "--protocol", asked.protocol]

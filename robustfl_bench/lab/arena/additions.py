@@ -22,7 +22,7 @@ Column = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Addition:
-    """A rule in a panel under a new attack, over the seeds that have it and the whole list.
+    """A rule in a panel under a new attack, ``by``, over the seeds that have it and the whole list.
 
     ``least`` is the rule's worst case under the list, reached by ``attack``; ``own`` its accuracy under the new attack;
     both in percent, means over seeds. ``harm`` is their difference, positive where the new attack is worse. ``score``
@@ -31,6 +31,7 @@ class Addition:
 
     panel: ArenaPanel
     rule: str
+    by: str
     attack: str
     least: float
     own: float
@@ -43,9 +44,9 @@ class Addition:
         return f"{self.score.value:.0f}{bounds(self.panel.interval(self))}"
 
 
-def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], column: Column) -> list[Addition]:
-    """The rules of a panel, with its ``runs`` under the list, under the new attack; without those that lack an attack
-    of the list in all seeds."""
+def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], name: str, column: Column) -> list[Addition]:
+    """The rules of a panel, with its ``runs`` under the list, under the new attack of this ``name``; without those that
+    lack an attack of the list in all seeds."""
     import numpy as np
 
     held: dict[str, dict[str, dict[str, float]]] = {rule: {} for rule in column}
@@ -63,7 +64,7 @@ def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], column: Column) -> li
         means = dict(zip(by_attack, listed_ones.mean(axis=1).tolist(), strict=True))
         worst = min(means, key=lambda attack: means[attack])
         score = panel.score(numbers[:1])
-        found.append(Addition(panel, rule, worst, means[worst], float(numbers[0].mean()), harm, score))
+        found.append(Addition(panel, rule, name, worst, means[worst], float(numbers[0].mean()), harm, score))
     return found
 
 

@@ -12,8 +12,9 @@ from robustfl_bench.base.console import counted
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.pairs import contenders
+from robustfl_bench.lab.arena.planning import SEARCHES
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
-from robustfl_bench.lab.arena.words import span
+from robustfl_bench.lab.arena.words import listed, span
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import targets
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 LOWEST = "the lowest known so far"
 """What a score is: a further attack can lower it, and none can raise it."""
-
-_PLANS = ", and attackers who plan against the best rules"
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def conditions(arena: Arena) -> Conditions:
         model=f"{str(model['_target_']).rpartition('.')[2].upper()} of {weights:,} weights",
         clients=str(track.clients),
         attackers=f"{numbers} of them",
-        attacks=f"{len(track.swept['attack']) - 1}{_PLANS * bool(arena.plans)}",
+        attacks=listed([str(len(track.swept["attack"]) - 1), *_searching(arena)]),
         accuracy=f"on test data, {judged}; seeds: {span(*map(str, (seeds[0], seeds[-1])))}",
         baseline=f"0 is guessing, 100 what the honest clients reach alone{server}",
     )
@@ -100,6 +99,11 @@ def check_headline(sheet: Sheet) -> Sheet:
     return sheet
 
 
+def _searching(arena: Arena) -> list[str]:
+    """The attacks that search for what harms a rule, in words."""
+    return [f"against the best rules one that searches ({attack})" for attack in arena.searched]
+
+
 def own_samples(arena: Arena) -> str:
     """The server's own samples, in words: "own 20 samples"."""
     return f"own {arena.track.config['server_data']['samples_per_class'] * _data(arena).num_classes} samples"
@@ -113,8 +117,9 @@ def _data(arena: Arena) -> Dataset:
 def not_tried(arena: Arena) -> Iterator[str]:
     """What was not tried in an arena, and may lower its scores or change their order."""
     config = arena.track.config
-    yield "an attack built for the rule that it meets"
-    if not arena.plans:
+    if SEARCHES[-1] not in arena.searched:
+        yield "an attack built for the rule that it meets"
+    if not arena.searched:
         yield "attackers who plan"
     yield f"data other than {_data(arena).name}"
     if "Momentum" not in f"{config['local_update']} {config['server_optimizer']}":

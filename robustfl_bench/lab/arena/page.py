@@ -46,6 +46,9 @@ SCORE_MEANING = (
 )
 """What scores are, and when rules cannot be told apart."""
 
+UNMET = "not searched"
+"""The group of a rule that the strongest attack did not meet."""
+
 _PANEL_MEANING = (
     "group: in each division, 1 is the best rule and those that cannot be told from it, 2 the best of the others and "
     "those that cannot be told from it, and so on",
@@ -182,7 +185,8 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
     rows += [line(SERVER, set(), "")] if panel.server else []
     for name, rules, top in divided(arena, panel):
         groups = panel.groups(rules) if panel.compares else ()
-        place = {rule: str(count) for count, group in enumerate(groups, 1) for rule in group}
+        place = dict.fromkeys(panel.unmet, UNMET)
+        place |= {rule: str(count) for count, group in enumerate(groups, 1) for rule in group}
         bold = panel.most_run(top)
         rows += [block(name, len(heading)), *(line(rule, bold, place.get(rule, "")) for rule in rules)] if rules else []
     partial = [rule for rule in panel.standings if not panel.is_whole(rule)]
@@ -198,7 +202,7 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         heading,
         rows,
         bold=_BOLD * panel.compares,
-        footnotes=[*_PANEL_MEANING, *[planning.MEANING] * bool(arena.plans)],
+        footnotes=[*_PANEL_MEANING, *[planning.MEANING] * bool(arena.searched)],
     )
 
 

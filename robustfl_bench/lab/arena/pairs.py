@@ -100,7 +100,8 @@ def beside_server(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], l
     alone, scores = panel.server.score, panel.scores(rules)
     different = rejected({rule: chance_if_equal(score, alone) for rule, score in scores.items()}, panel.level)
     above = [rule for rule in rules if rule in different and scores[rule].value > alone.value]
-    return above, [rule for rule in rules if rule in different and rule not in above]
+    below = [rule for rule in rules if rule in different and rule not in above]
+    return [rule for rule in above if rule not in panel.unmet], below
 
 
 BELOW, UNSHOWN = "below the server alone", "not shown above the server alone"

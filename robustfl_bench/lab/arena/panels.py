@@ -110,6 +110,13 @@ class ArenaPanel:
         return rule == SERVER or len(self.standings[rule].accuracies) == self.attacks
 
     @property
+    def unmet(self) -> set[str]:
+        """The rules that did not meet the strongest attack that searches, of those that were run in the panel: their
+        scores are no more than upper bounds, and none of them leads."""
+        met = [attack for attack in planning.SEARCHES if any(attack in of.beyond for of in self.standings.values())]
+        return {rule for rule, of in self.standings.items() if met and rule != SERVER and met[-1] not in of.beyond}
+
+    @property
     def server(self) -> Standing | None:
         """The server's own samples alone."""
         return self.standings.get(SERVER)
@@ -149,8 +156,8 @@ class ArenaPanel:
         return [attack for _, attack in low]
 
     def best(self, rules: Iterable[str]) -> list[str]:
-        """Those of the rules, run under all attacks, that cannot be told from the best of them (see ``leaders``), but
-        for others whose whole interval is below HALF."""
+        """Those of the rules, run under all attacks and searched, that cannot be told from the best of them (see
+        ``leaders``), but for others whose whole interval is below HALF."""
         group = next(self.groups(rules), [])
         bounds = {rule: self.interval(self.standings[rule]) for rule in group}
         return [*group[:1], *(rule for rule in group[1:] if (of := bounds[rule]) is None or of.high >= HALF)]
@@ -163,7 +170,8 @@ class ArenaPanel:
     def groups(self, rules: Iterable[str]) -> Iterator[list[str]]:
         """The rules in groups: the best with those that cannot be told from it (see ``leaders``), then the best of the
         others with those that cannot be told from it, and so on."""
-        left = self.scores(rules)
+        unmet = self.unmet
+        left = self.scores(rule for rule in rules if rule not in unmet)
         while left:
             yield (group := leaders(left, self.level))
             left = {rule: score for rule, score in left.items() if rule not in group}
@@ -187,20 +195,22 @@ class Arena:
 
     @cached_property
     def panels(self) -> dict[tuple[int, str], ArenaPanel]:
-        """Those of ``by_list``, with attackers who plan among the attacks on the rules that met them."""
-        return {place: replace(of, standings=_ordered({**of.standings, **planning.counted(of, self.plans)}.values()))
+        """Those of ``by_list``, with attacks that search among those on the rules that met them."""
+        searched = {place: planning.counted(of, self.additions) for place, of in self.by_list.items()}
+        return {place: replace(of, standings=_ordered({**of.standings, **searched[place]}.values()))
                 for place, of in self.by_list.items()}  # fmt: skip
 
     @cached_property
-    def plans(self) -> list[Addition]:
-        """The rules that were run under attackers who plan, by panel."""
-        return [of for panel in self.by_list.values()
-                for of in planning.cases(panel, self.runs_of(panel), self.planned)]  # fmt: skip
+    def additions(self) -> list[Addition]:
+        """The rules that were run under attacks that search, by panel and attack."""
+        return [of for panel in self.by_list.values() for attack, runs in self.searched.items()
+                for of in planning.cases(panel, self.runs_of(panel), attack, runs)]  # fmt: skip
 
     @cached_property
-    def planned(self) -> list[ArenaRun]:
-        """The runs under attackers who plan."""
-        return self.under(planning.NAME)
+    def searched(self) -> dict[str, list[ArenaRun]]:
+        """The runs under each attack that searches, where there are any."""
+        found = {attack: self.under(attack) for attack in planning.SEARCHES}
+        return {attack: runs for attack, runs in found.items() if runs}
 
     @cached_property
     def by_list(self) -> dict[tuple[int, str], ArenaPanel]:

@@ -7,7 +7,6 @@ from collections import defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import planning
 from robustfl_bench.lab.arena.conditions import LOWEST
 from robustfl_bench.lab.arena.page import DIVISIONS, by_score, divided
 from robustfl_bench.lab.arena.pairs import TOP, contenders, mark
@@ -77,7 +76,7 @@ _COLOURS = ("#2166ac", "#d6604d")
 """Without and with server data."""
 
 _MARK = " †"
-_UNMET = "hollow: attackers who plan were not run against it"
+_UNMET = "hollow: attackers who search were not run against it"
 
 
 @for_print
@@ -173,8 +172,8 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
 
 
 def _is_hollow(arena: Arena, of: Standing) -> bool:
-    """Whether attackers who plan were run in an arena, but not against this rule."""
-    return bool(arena.plans) and planning.NAME not in of.beyond
+    """Whether attackers who search were run in an arena, but not against this rule."""
+    return bool(arena.searched) and [*arena.searched][-1] not in of.beyond
 
 
 def _known(arena: Arena, number: int | None) -> int:

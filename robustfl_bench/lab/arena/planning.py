@@ -1,7 +1,8 @@
-"""Attackers who plan (``attack=planned``) against the best rules of a panel.
+"""Attacks that search for what harms the rule they meet (``planned``, ``blindspot``), run against the best rules of a
+panel.
 
-Their runs have an experiment of their own, ``TRACK_planned``, since one costs dozens of others. They count as every
-attack of the track's list does: by their mean over seeds, and where it is the least, it is the worst case.
+The runs of each have an experiment of their own, ``TRACK_ATTACK``, since one costs dozens of others. They count as
+every attack of the track's list does: by their mean over seeds, and where it is the least, it is the worst case.
 """
 
 from __future__ import annotations
@@ -16,37 +17,52 @@ from robustfl_bench.lab.arena.track import ArenaRun, settle
 if TYPE_CHECKING:
     from robustfl_bench.lab.arena.panels import ArenaPanel, Standing
 
-NAME = "planned"
-"""The attack, and the ending of the experiment's name."""
+SEARCHES = ("planned", "blindspot")
+"""The attacks, the strongest last; each is the ending of an experiment's name."""
 
-MEANING = f"by {NAME}: attackers who plan, which were run against the best rules alone, leave less than the whole list"
-"""What it means that this attack is the worst case."""
+MEANING = (
+    f"by {' or '.join(SEARCHES)}: attackers who search for what harms the rule, and were run against the best rules "
+    "alone, leave less than the whole list"
+)
+"""What it means that one of them is the worst case."""
 
 
-def cases(panel: ArenaPanel, runs: Sequence[ArenaRun], plans: Sequence[ArenaRun]) -> list[Addition]:
-    """The rules of a panel that were run under attackers who plan, the best by the list first. ``runs`` are those of
-    the panel under the list, and ``plans`` those of the track under attackers who plan."""
+def cases(panel: ArenaPanel, runs: Sequence[ArenaRun], attack: str, searched: Sequence[ArenaRun]) -> list[Addition]:
+    """The rules of a panel that were run under one of the SEARCHES, the best by the list first. ``runs`` are those of
+    the panel under the list, and ``searched`` those of the track under the attack."""
     column: dict[str, dict[str, float]] = {}
-    for run in settle(plans, panel.number):
+    for run in settle(searched, panel.number):
         if run.num_byzantine and run.partition == panel.partition and run.state != "infeasible":
             column.setdefault(run.rule, {})[run.seed] = 100 * run.accuracy
-    return additions(panel, runs, {rule: column[rule] for rule in panel.standings if rule in column})
+    return additions(panel, runs, attack, {rule: column[rule] for rule in panel.standings if rule in column})
 
 
 def counted(panel: ArenaPanel, found: Iterable[Addition]) -> dict[str, Standing]:
-    """The rules of a panel that were run under attackers who plan, these among their attacks: the worst case is the
-    least of all means. ``found`` are the cases of all panels."""
-    return {of.rule: _with(panel.standings[of.rule], of) for of in by_rule(panel, found).values()}
+    """The rules of a panel that were run under SEARCHES, these among their attacks: the worst case is the least of all
+    means. ``found`` are the cases of all panels."""
+    standings: dict[str, Standing] = {}
+    for of in found:
+        if _is_of(of, panel):
+            standings[of.rule] = _with(standings.get(of.rule, panel.standings[of.rule]), of)
+    return standings
 
 
-def _with(standing: Standing, plan: Addition) -> Standing:
-    """A rule's standing with attackers who plan among its attacks."""
-    standing = replace(standing, beyond={NAME: plan.own})
-    if plan.own >= standing.worst:
+def _with(standing: Standing, of: Addition) -> Standing:
+    """A rule's standing with one of the SEARCHES among its attacks."""
+    standing = replace(standing, beyond={**standing.beyond, of.by: of.own})
+    if of.own >= standing.worst:
         return standing
-    return replace(standing, worst=plan.own, attack=NAME, score=plan.score)
+    return replace(standing, worst=of.own, attack=of.by, score=of.score)
 
 
 def by_rule(panel: ArenaPanel, found: Iterable[Addition]) -> Mapping[str, Addition]:
-    """Those of the cases that are of a panel, by rule."""
-    return {of.rule: of for of in found if (of.panel.number, of.panel.partition) == (panel.number, panel.partition)}
+    """Of the cases that are of a panel, the one that leaves least of each rule."""
+    least: dict[str, Addition] = {}
+    for of in found:
+        if _is_of(of, panel) and (of.rule not in least or of.own < least[of.rule].own):
+            least[of.rule] = of
+    return least
+
+
+def _is_of(of: Addition, panel: ArenaPanel) -> bool:
+    return (of.panel.number, of.panel.partition) == (panel.number, panel.partition)

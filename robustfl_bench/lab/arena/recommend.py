@@ -18,7 +18,6 @@ from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.page import SCORE_MEANING
 from robustfl_bench.lab.arena.pairs import BELOW, MARK_MEANING, mark
 from robustfl_bench.lab.arena.panels import ENOUGH, HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
-from robustfl_bench.lab.arena.planning import NAME as PLANNED
 from robustfl_bench.lab.arena.planning import by_rule
 from robustfl_bench.lab.arena.track import SERVER, Track
 from robustfl_bench.lab.arena.views.numbers import wrong_assumptions
@@ -52,9 +51,9 @@ class Recommendation:
         return f"Arena {track.name}: {self.arena.titled(self.panel)}, {words} {SERVER_DATA}, {track.rules}"
 
     @cached_property
-    def planned(self) -> Mapping[str, Addition]:
-        """The rules of the panel that were run under attackers who plan."""
-        return by_rule(self.panel, self.arena.plans)
+    def searched(self) -> Mapping[str, Addition]:
+        """The rules of the panel that were run under attacks that search, under the one that leaves least."""
+        return by_rule(self.panel, self.arena.additions)
 
     @property
     def answer(self) -> str:
@@ -91,7 +90,7 @@ class Recommendation:
             f"{panel.attacks} attacks were run, each alone and from the first round to the last. A score is "
             f"{LOWEST}, and a stronger attack may exist{self._beyond()}. Not tried: {listed(not_tried(arena))}."
         )
-        lines += self._plans()
+        lines += self._searches()
         if panel.seeds < _FEW and self.group:
             lines.append(f"{panel.seeds} seeds make wide intervals: more would leave fewer rules in the group.")
         lines.append(f"All this is for the protocol {arena.track.experiment} and {arena.track.rules}.")
@@ -106,25 +105,26 @@ class Recommendation:
             f"{sum(standing.attack != WORST for standing in self.group)} of the group's {len(self.group)} rules"
         )
 
-    def _plans(self) -> list[str]:
-        """What attackers who plan leave of the rules of the group, and of those that the list alone would place before
+    def _searches(self) -> list[str]:
+        """What attacks that search leave of the rules of the group, and of those that the list alone would place before
         it."""
-        if not self.planned or not self.group:
+        if not self.searched or not self.group:
             return []
         group = [standing.rule for standing in self.group]
-        met = [self.planned[rule] for rule in group if rule in self.planned]
+        met = [self.searched[rule] for rule in group if rule in self.searched]
         words = [f"{of.rule} {of.words}" for of in met]
-        others = [rule for rule in group if rule not in self.planned]
-        seeds = min(of.score.n for of in met or self.planned.values())
-        lines = [f"Attackers who plan (attack={PLANNED}, {seeds} seeds or more) leave "
+        others = [rule for rule in group if rule not in self.searched]
+        seeds = min(of.score.n for of in met or self.searched.values())
+        names = " or ".join(f"attack={attack}" for attack in self.arena.searched)
+        lines = [f"Attackers who search ({names}, {seeds} seeds or more) leave "
                  f"{listed(words) if words else 'no rule of the group, as they were not run against it'}."]  # fmt: skip
         lines += [f"They were not run against {listed(others)}."] * bool(words and others)
         by_list = self.arena.by_list[self.panel.number, self.panel.partition].standings
         for rule in self.rules:
             alone = by_list[rule].score.value
-            if rule not in group and rule in self.planned and alone > self.group[0].score.value:
+            if rule not in group and rule in self.searched and alone > self.group[0].score.value:
                 lines.append(
-                    f"Without them {rule} would be ahead with {alone:.0f}; they leave {self.planned[rule].words}."
+                    f"Without them {rule} would be ahead with {alone:.0f}; they leave {self.searched[rule].words}."
                 )
         return lines
 
@@ -260,13 +260,13 @@ def as_json(found: Recommendation) -> str:
         }
 
     def entry(of: Standing) -> dict[str, Any]:
-        plan = found.planned.get(of.rule)
+        least = found.searched.get(of.rule)
         return {
             "rule": of.rule,
             **scored(of),
             "worst_case_percent": round(of.worst, 2),
             "worst_attack": of.attack,
-            PLANNED: scored(plan) if plan else None,
+            "searched": {"attack": least.by, **scored(least)} if least else None,
             "fails_against": panel.fails(of),
             "does_not_beat_server": mark(panel, of.rule) if of.rule != SERVER else None,
             "needs": list(found.arena.needs.of(of.rule)),

@@ -8,7 +8,7 @@
 ``books``      the rules as they come against the rules tuned
 """
 
-from robustfl_bench.lab.arena.views.attacks import ATTACKS, PLANNED
+from robustfl_bench.lab.arena.views.attacks import ATTACKS, SEARCHED
 from robustfl_bench.lab.arena.views.base import ArenaView
 from robustfl_bench.lab.arena.views.books import BOOKS
 from robustfl_bench.lab.arena.views.clients import CLASSES, DETECTION
@@ -16,6 +16,6 @@ from robustfl_bench.lab.arena.views.needs import KAPPA, PARETO
 from robustfl_bench.lab.arena.views.numbers import COLLAPSE, DECLARED
 from robustfl_bench.lab.arena.views.rounds import RACE, STABILITY
 
-_VIEWS = (ATTACKS, DETECTION, STABILITY, CLASSES, PARETO, COLLAPSE, DECLARED, BOOKS, KAPPA, RACE, PLANNED)
+_VIEWS = (ATTACKS, DETECTION, STABILITY, CLASSES, PARETO, COLLAPSE, DECLARED, BOOKS, KAPPA, RACE, SEARCHED)
 VIEWS: dict[str, ArenaView] = {view.name: view for view in _VIEWS}
 """The views by name."""

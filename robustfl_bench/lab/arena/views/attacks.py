@@ -14,10 +14,10 @@ from robustfl_bench.lab.arena.additions import Addition
 from robustfl_bench.lab.arena.order import is_attacked
 from robustfl_bench.lab.arena.panels import HALF, Arena
 from robustfl_bench.lab.arena.picture import leading
-from robustfl_bench.lab.arena.planning import NAME
+from robustfl_bench.lab.arena.planning import SEARCHES, by_rule
 from robustfl_bench.lab.arena.track import HONEST, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, rows_of_panels
-from robustfl_bench.lab.arena.words import cells, listed, number
+from robustfl_bench.lab.arena.words import cells, listed, number, sentence
 from robustfl_bench.read.pages.pictures import curves
 from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.runs.records import NoRuns
@@ -161,53 +161,64 @@ ATTACKS = ArenaView("attacks", "which attacks to try first", _sheets_of_attacks,
 
 
 def _found(arena: Arena) -> Sequence[Addition]:
-    if not (found := arena.plans):
-        raise NoRuns(f"no rule of arena {arena.track.name} was run under {NAME}; robustfl-bench arena attack {NAME} "
-                     f"--protocol {arena.track.name} runs it")  # fmt: skip
+    if not (found := arena.additions):
+        raise NoRuns(f"no rule of arena {arena.track.name} was run under {listed(SEARCHES)}; robustfl-bench arena "
+                     f"attack {SEARCHES[-1]} --protocol {arena.track.name} runs it")  # fmt: skip
     return found
 
 
 def answer(arena: Arena) -> str:
-    """In how many cases planning does more harm than the list, and which leading rules it breaks."""
+    """In how many cases searching does more harm than the list, and which leading rules it breaks."""
     found = _found(arena)
+    worst = Counter(of.attack for panel in arena.panels.values() for of in panel.standings.values())
+    words = [f"{additions.verdict(name, of)}. By its mean it is the worst case in {worst[name]} of these cases"
+             for name in arena.searched if (of := [each for each in found if each.by == name])]  # fmt: skip
+    least = {(of.panel, of.rule): of for panel in dict.fromkeys(each.panel for each in found)
+             for of in by_rule(panel, found).values()}  # fmt: skip
     broken = sorted(
-        (of for of in found if of.panel.scaled(of.least) >= HALF > of.score.value),
+        (of for of in least.values() if of.panel.scaled(of.least) >= HALF > of.score.value),
         key=lambda of: of.score.value - of.panel.scaled(of.least),
     )
-    worst = sum(of.attack == NAME for panel in arena.panels.values() for of in panel.standings.values())
-    words = f"{additions.verdict(NAME, found)}. It counts by its mean: it is the worst case in {worst} of these cases"
-    if not broken:
-        return words
-    most = [f"{of.rule} in {arena.titled(of.panel)} ({of.panel.scaled(of.least):.0f} to {of.score.value:.0f})"
-            for of in broken]  # fmt: skip
-    return f"{words}. Scores of {HALF:g} and more that it brings below {HALF:g}: {listed(most, 3)}"
+    if broken:
+        most = [f"{of.rule} in {arena.titled(of.panel)} ({of.panel.scaled(of.least):.0f} to {of.score.value:.0f})"
+                for of in broken]  # fmt: skip
+        words.append(f"scores of {HALF:g} and more that come below {HALF:g}: {listed(most, 3)}")
+    return ". ".join(map(sentence, words))
 
 
-def _sheets_of_planned(arena: Arena) -> list[Sheet]:
-    found = _found(arena)
-    sheet, carried = additions.sheet(arena, NAME, found), _carried_out(arena)
-    rows = [[*row, Printed(listed(carried.get((of.panel.number, of.panel.partition, of.rule), ["unknown"])))]
-            for row, of in zip(sheet.rows, found, strict=True)]  # fmt: skip
-    title = f"Arena {arena.track.name}: attackers who plan, against the list"
-    meaning = "carried out: the attacks of their pool that they ended with, the most frequent first"
-    return [replace(sheet, above=[title, f"{answer(arena)}."], heading=[*sheet.heading, "carried out"], rows=rows,
-                    footnotes=[*sheet.footnotes, meaning])]  # fmt: skip
+def _sheets_of_searches(arena: Arena) -> list[Sheet]:
+    found, pages = _found(arena), list[Sheet]()
+    for name in arena.searched:
+        own = [of for of in found if of.by == name]
+        sheet, carried = additions.sheet(arena, name, own), _carried_out(arena, name)
+        rows = [[*row, Printed(listed(carried.get((of.panel.number, of.panel.partition, of.rule), ["unknown"])))]
+                for row, of in zip(sheet.rows, own, strict=True)]  # fmt: skip
+        meaning = "carried out: what the attackers ended with, the most frequent first"
+        above = [f"Arena {arena.track.name}: {name}, against the list", f"{sentence(additions.verdict(name, own))}."]
+        pages.append(replace(sheet, above=above, heading=[*sheet.heading, "carried out"], rows=rows,
+                             footnotes=[*sheet.footnotes, meaning]))  # fmt: skip
+    pages[0] = replace(pages[0], above=[pages[0].above[0], f"{answer(arena)}."])
+    return pages
 
 
-def _carried_out(arena: Arena) -> dict[tuple[int, str, str], list[str]]:
-    """The attacks of the pool with which the runs of a rule in a panel ended; unknown where all models diverged."""
+def _carried_out(arena: Arena, name: str) -> dict[tuple[int, str, str], list[str]]:
+    """What the runs of a rule in a panel ended with; unknown where all models diverged."""
     from robustfl_bench.parts.attacks.pool import POOL
+    from robustfl_bench.parts.attacks.pool import SEARCHES as ASKING
+    from robustfl_bench.parts.attacks.steered import HEADINGS
 
-    names, counts = [*POOL], defaultdict[tuple[int, str, str], Counter[str]](Counter)
-    for run in arena.planned:
+    quiet = [policy for policy in POOL if policy not in ASKING]
+    policies = {"planned": [*POOL], "blindspot": [*quiet, *(f"push {heading}" for heading in HEADINGS)]}[name]
+    counts = defaultdict[tuple[int, str, str], Counter[str]](Counter)
+    for run in arena.searched[name]:
         if (place := run.last.get("attack_policy")) is not None:
-            counts[run.num_byzantine, run.partition, run.rule][names[int(place)]] += 1
-    return {where: [name for name, _ in of.most_common()] for where, of in counts.items()}
+            counts[run.num_byzantine, run.partition, run.rule][policies[int(place)]] += 1
+    return {where: [policy for policy, _ in of.most_common()] for where, of in counts.items()}
 
 
-PLANNED = ArenaView(
-    "planned",
-    "what attackers who plan add to the list",
-    _sheets_of_planned,
+SEARCHED = ArenaView(
+    "searched",
+    "what attackers who search for a rule's weakness add to the list",
+    _sheets_of_searches,
     lambda arena, frame: leading(arena, frame=frame),
 )
