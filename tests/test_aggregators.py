@@ -67,7 +67,7 @@ def test_the_order_of_clients_has_no_influence_where_they_are_fewest(name):
 
 @pytest.mark.slow
 def test_contract_of_the_exhaustive_search():
-    check_aggregator(rule("boba_es"), F, clients=12)
+    check_aggregator(rule("boba_es"), F, clients=10)
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)

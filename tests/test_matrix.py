@@ -1,8 +1,9 @@
 """Every aggregator under every attack, alone and behind pre-aggregations, runs or says in one line why it cannot.
 
 Two rounds of digits on a linear model. With ROBUSTFL_MATRIX=full all cells are tried; else a third of them, in which
-every aggregator meets every attack once and every pre-aggregation equally often. ``planned``, which simulates a pool of
-attacks and would take as long as all others together, then simulates a sixth of the pool, by turns.
+every aggregator meets every attack once and every pre-aggregation equally often. ``planned`` and ``blindspot``, which
+simulate a pool of attacks and would take as long as all others together, then simulate one or two of the pool, and
+``blindspot`` one of its headings, by turns: each of them meets several aggregators.
 """
 
 import math
@@ -96,9 +97,9 @@ def test_two_rounds_under_every_attack_end_with_a_result_or_a_reason(
 ) -> None:
     place, outcomes = AGGREGATORS.index(aggregator), dict[tuple[str, str], str]()
     if not FULL:
-        some = dict([*pool.POOL.items()][place % 6 :: 6])
-        for module in (pool, blindspot):
-            monkeypatch.setattr(module, "POOL", some)
+        for module, name, turns in ((pool, "POOL", 21), (blindspot, "POOL", 21), (blindspot, "HEADINGS", 5)):
+            whole = getattr(module, name)
+            monkeypatch.setattr(module, name, dict([*whole.items()][place % turns :: turns]))
     for number, attack in enumerate(ATTACKS):
         for mixing in MIXINGS if FULL else [MIXINGS[(place + number) % len(MIXINGS)]]:
             if not refusal(attack):

@@ -99,8 +99,8 @@ def test_what_is_found_lies_between_the_least_and_the_proven(name: str, behind: 
     proven, resilience = bounds.proven(made, front, n, f), bounds.proven_resilience(made, front, n, f)
     assert proven is not None and resilience is not None
     aggregate = Rule(made, front, without_data, n)
-    given = search(aggregate, np.random.default_rng(0).normal(size=(n - f, 4)), f, np.random.default_rng(1), steps=10)
-    worst = worst_inputs(aggregate, n, f, np.random.default_rng(1), steps=60)
+    given = search(aggregate, np.random.default_rng(0).normal(size=(n - f, 4)), f, np.random.default_rng(1), steps=5)
+    worst = worst_inputs(aggregate, n, f, np.random.default_rng(1), steps=20)
     assert 0 < given.kappa <= proven * ROUNDING and 0 < given.resilience <= resilience * ROUNDING
     assert 0.999 * bounds.least(n, f) <= worst.kappa <= proven * ROUNDING
     assert 0.999 * f / (n - f) <= worst.resilience <= resilience * ROUNDING

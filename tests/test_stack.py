@@ -261,7 +261,7 @@ def _interrupting(monkeypatch: pytest.MonkeyPatch, in_round: int) -> Callable[[]
 
 @pytest.mark.slow
 def test_a_killed_stack_resumes_to_the_same_bytes(bench: Bench, tmp_path: Path) -> None:
-    sweep = ("-m", *CELL, "rounds=300", "attack=ipm", "aggregator=average,coomed,krum", "checkpoint_seconds=0")
+    sweep = ("-m", *CELL, "rounds=80", "attack=ipm", "aggregator=average,coomed,krum", "checkpoint_seconds=0")
     assert bench(*sweep, "results_dir=whole").code == 0
     killed = start(tmp_path, *sweep, "results_dir=cut")
     while not all((path / "checkpoint.pt").exists() for path in run_folders(tmp_path / "cut").values() or [tmp_path]):
