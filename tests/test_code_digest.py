@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -210,12 +210,15 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
     overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bfloat16, "has_units", lambda: True)
-    entered: set[str] = set()
+    entered, seen = set[str](), set[CodeType]()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
+        if event != "call" or frame.f_code in seen:
+            return
+        seen.add(frame.f_code)
         path = Path(frame.f_code.co_filename)
         function = frame.f_code.co_flags & inspect.CO_OPTIMIZED  # not the body of a class, at its import
-        if event == "call" and function and public.PACKAGE in path.parents:
+        if function and public.PACKAGE in path.parents:
             place = path.relative_to(public.PACKAGE)
             name = frame.f_code.co_qualname.partition(".<locals>")[0]
             room = place.parts[place.parts[0] == "parts"]
