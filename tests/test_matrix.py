@@ -39,6 +39,7 @@ BASE = (
     "eval_every=2",
     "server_data.samples_per_class=1",
 )
+FEWER = {"planned": ["attack.streams=2"], "blindspot": ["attack.streams=2", "attack.best=2", "attack.others=1"]}
 AGGREGATORS, ATTACKS = names("aggregator"), names("attack")
 
 
@@ -50,7 +51,7 @@ def planned(*overrides: str) -> Request:
 @cache
 def federation(attack: str) -> Federation:
     """What does not depend on the rule: the clients with their data, poisoned by the attack."""
-    setup = planned(f"attack={attack}")
+    setup = planned(f"attack={attack}", *([] if FULL else FEWER.get(attack, [])))
     data = datasets.load(setup.parts.dataset, None, torch.device("cpu"))
     few = {name: getattr(data, name)[:count] for name, count in (("train_x", 110), ("train_y", 110))}
     few |= {name: getattr(data, name)[:60] for name in ("test_x", "test_y")}
