@@ -190,16 +190,18 @@ def rules(setup: Setup) -> Iterator[Question]:
 
 def local_updates(setup: Setup) -> Iterator[Question]:
     """Runs with every local update, and with clients that differ in samples and steps."""
+    few = ("participation=0.25",) if setup.tiny else ()  # of clients who remember nothing
 
     def passes(name: str) -> tuple[str, ...]:
-        return ("local_update.epochs=2",) if options.load(f"local_update/{name}").get("epochs") else ()
+        epochs = ("local_update.epochs=2",) if options.load(f"local_update/{name}").get("epochs") else ()
+        return (*epochs, *few) if epochs or name in ("fedavg_clipped", "fedprox", "private") else ()
 
     whole = [(name, (f"local_update={name}", *passes(name))) for name in options.names("local_update")]
     more = [
         ("fedavg, unequal clients", ("local_update=fedavg", *passes("fedavg"), "partition=dirichlet")),
         ("fedsgd, unequal clients", ("local_update=fedsgd", "partition=dirichlet", "batch_size=null")),
         ("local_sgd, stragglers", ("local_update=local_sgd", "availability=unreliable")),
-        ("local_sgd in epochs", ("local_update=local_sgd", "local_update.steps=null", "local_update.epochs=2")),
+        ("local_sgd in epochs", ("local_update=local_sgd", "local_update.steps=null", "local_update.epochs=2", *few)),
         ("ifca", ("clustering=ifca",)),
     ]
     for name, overrides in whole + more:
