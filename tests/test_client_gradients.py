@@ -1,6 +1,7 @@
 """Gradients of clients that are written out, against autograd client by client; dropout on several threads."""
 
 import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,21 @@ def test_gradients_are_those_of_autograd_to_the_last_digits_of_float64(name: str
     torch.testing.assert_close(out, shared, rtol=1e-9, atol=1e-11)
 
 
+@cache
+def by_pytorch(model: Any, shape: tuple[int, ...]) -> tuple[Network, Batch, Tensor, Tensor]:
+    """A network, a batch, and the gradients and losses of its clients one by one."""
+    draw = torch.Generator().manual_seed(0)
+    words = isinstance(model, Gru)
+    network = Network(model, shape, 9, seed=1, vectors=torch.randn(40, 6, generator=draw) if words else None)
+    x = torch.randn(sum(SIZES), *shape, generator=draw)
+    if words:
+        lengths = torch.randint(0, shape[0] + 1, (len(x), 1), generator=draw)
+        x = torch.randint(1, 40, (len(x), *shape), generator=draw, dtype=torch.int32)
+        x = x.where(torch.arange(shape[0]) < lengths, 0)
+    batch = Batch(x, torch.randint(9, (len(x),), generator=draw), SIZES)
+    return network, batch, *one_by_one(network, network.initial.expand(len(SIZES), -1), batch)
+
+
 @pytest.mark.parametrize("chunk", [1, 9, 1000])
 @pytest.mark.parametrize(
     ("model", "shape"),
@@ -63,18 +79,9 @@ def test_gradients_in_float32(model: Any, shape: tuple[int, ...], chunk: int, mo
     """Within 1e-5 of the length of autograd's; a mask that flips at a value near 0 changes it by no more."""
     monkeypatch.setattr(flat, "CHUNK", chunk)
     monkeypatch.setattr(flat, "CONVOLUTIONS_CHUNK", chunk)
-    draw = torch.Generator().manual_seed(0)
-    words = isinstance(model, Gru)
-    network = Network(model, shape, 9, seed=1, vectors=torch.randn(40, 6, generator=draw) if words else None)
-    x = torch.randn(sum(SIZES), *shape, generator=draw)
-    if words:
-        lengths = torch.randint(0, shape[0] + 1, (len(x), 1), generator=draw)
-        x = torch.randint(1, 40, (len(x), *shape), generator=draw, dtype=torch.int32)
-        x = x.where(torch.arange(shape[0]) < lengths, 0)
-    batch = Batch(x, torch.randint(9, (len(x),), generator=draw), SIZES)
+    network, batch, expected, by_autograd = by_pytorch(model, shape)
     out, stack = torch.full((len(SIZES), network.dim), torch.nan), network.initial.expand(len(SIZES), -1)
     losses = network.gradients(network.initial, batch, out)
-    expected, by_autograd = one_by_one(network, stack, batch)
     torch.testing.assert_close(losses.float(), by_autograd)
     assert ((out - expected).norm(dim=1) <= 1e-5 * expected.norm(dim=1)).all()
     assert ((network.own_gradients(stack, batch, out) - losses).abs() <= 1e-6).all()
