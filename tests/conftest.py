@@ -59,19 +59,31 @@ def _preloaded() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kept_runs_are_read_once() -> Iterator[None]:
-    """A command reads those of the arena in five seconds; one process of tests plays many commands."""
+    """A command reads those of the arena in five seconds; one process of tests plays many commands, which get the same
+    table, and with it what was read of it; none may have changed it."""
     read = archive.kept
+    tables = list[tuple[pd.DataFrame, tuple[int, list[str]]]]()
 
     @cache
     def known(arena: bool, folders: tuple[str, ...], *files: tuple[Path, int]) -> pd.DataFrame:
-        return read(arena, folders)
+        table = read(arena, folders)
+        tables.append((table, _summary(table)))
+        return table
 
     def kept(arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
-        return known(arena, tuple(folders), *((path, path.stat().st_mtime_ns) for path in archive.files())).copy()
+        return known(arena, tuple(folders), *((path, path.stat().st_mtime_ns) for path in archive.files()))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive, "kept", kept)
         yield
+    for table, summary in tables:
+        assert _summary(table) == summary, "a test or a command has changed the kept runs"
+
+
+def _summary(table: pd.DataFrame) -> tuple[int, list[str]]:
+    """A digest of the plain columns of a table, and the names of all."""
+    plain = table.drop(columns=["recall", "last"])
+    return int(pd.util.hash_pandas_object(plain).sum()), list(table)
 
 
 Bench = Callable[..., Outcome]

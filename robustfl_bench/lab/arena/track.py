@@ -403,7 +403,7 @@ def _last(row: Mapping[str, Any]) -> Mapping[str, float]:
 
 def _settings(experiment: str, *overrides: str) -> _Settings:
     """The settings of one run of an experiment; its rate, whose choice needs other runs, is ignored."""
-    config = matching.config(compose.resolve([f"+experiment={experiment}", "lr=1", *overrides]).identity)
+    config = matching.config(matching.resolved([f"+experiment={experiment}", "lr=1", *overrides]).identity)
     return _Settings(*matching.content(config, _FREE))
 
 

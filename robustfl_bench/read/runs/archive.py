@@ -190,12 +190,13 @@ def _read_all(paths: Sequence[str]) -> pd.DataFrame:
 def with_kept(results_dir: str, arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
     """The runs of a folder, if there is one, and those of ``kept``.
 
-    Of a run, a finished folder comes before a kept result, which comes before an unfinished folder.
+    Of a run, a finished folder comes before a kept result, which comes before an unfinished folder. Nobody changes the
+    table: it may be that of other callers.
     """
     try:
         runs = load(results_dir)
     except NoRuns:
-        runs = nothing()
+        return kept(arena, folders)
     ended = runs["state"].isin(KEPT)
     return join([runs[ended], kept(arena, folders), runs[~ended]])
 

@@ -6,20 +6,24 @@ ignored, as it changes no model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs.records import leaf, mapped_once, settings, text
 from robustfl_bench.read.runs.where import group_names, is_seed
-from robustfl_bench.runner.config import compose, options
+from robustfl_bench.runner.config import compose, options, stored
 from robustfl_bench.runner.config.identity import UNHASHED
+from robustfl_bench.runner.config.words import PRESETS
 from robustfl_bench.runner.store.lines import Config as Config
 from robustfl_bench.runner.store.lines import canonical, present, target_of, unless_default
 from robustfl_bench.runner.store.lines import default_of as default_of
 from robustfl_bench.runner.store.lines import whole as whole
 from robustfl_bench.runner.store.lines import whole_of_line as whole_of_line
+from robustfl_bench.train.parts import GROUPS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +37,9 @@ Content = frozenset[tuple[str, str]]
 """Some of these, key and text."""
 
 _KIND = ("dataset", "attack", "aggregator")
+
+_PLAIN = re.compile(r"\+?(?P<key>[\w.]+)=(?P<value>(?:\$\{(?:(?:at_scale|rb\.share):)?|[\w/.,}\[\]-])+)")
+"""An override with a value that refers to nothing but other settings."""
 
 
 def config(identity: Mapping[str, Any]) -> Config:
@@ -156,19 +163,51 @@ class Wanted:
 
 def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
     """Every run of a preset with these overrides, one after the other; ``KEY=a,b`` makes a run for each value."""
-    resolved: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
+    known: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
     default = text(options.defaults()[1]["seed"])
     for run in compose.sweep([f"+experiment={preset}", *overrides]):
         others = tuple(word for word in run if not word.startswith("seed="))
-        if others not in resolved:
-            resolved[others] = frozenset(config(compose.resolve(others).identity).items())
+        if others not in known:
+            known[others] = frozenset(config(resolved(others).identity).items())
         words = dict(word.split("=", 1) for word in run)
-        yield Wanted(words, resolved[others], words.get("seed", default))
+        yield Wanted(words, known[others], words.get("seed", default))
 
 
-def sweep(preset: str, *overrides: str) -> dict[frozenset[tuple[str, str]], set[str]]:
-    """The seeds of the runs of a preset, by their other settings."""
+Sweep = Mapping[frozenset[tuple[str, str]], set[str]]
+"""The seeds of runs by their other settings."""
+
+
+def sweep(preset: str, *overrides: str) -> Sweep:
+    """The seeds of the runs of a preset, by their other settings. Those of the package's presets are counted once."""
+    is_fixed = all(map(_is_of_package, (f"+experiment={preset}", *overrides)))
+    return (_sweep_once if is_fixed else _sweep)(preset, *overrides)
+
+
+def _sweep(preset: str, *overrides: str) -> Sweep:
     seeds_by_settings: dict[frozenset[tuple[str, str]], set[str]] = {}
     for run in wanted(preset, *overrides):
         seeds_by_settings.setdefault(run.settings, set()).add(run.seed)
     return seeds_by_settings
+
+
+_sweep_once = lru_cache(maxsize=200)(_sweep)
+
+
+def resolved(words: Sequence[str]) -> compose.Resolved:
+    """The run of these overrides, composed once if they name nothing but what the files of the package have, which stay
+    as they are."""
+    return (_resolved_once if all(map(_is_of_package, words)) else compose.resolve)(tuple(words))
+
+
+@lru_cache(maxsize=10_000)
+def _resolved_once(words: tuple[str, ...]) -> compose.Resolved:
+    return compose.resolve(words)
+
+
+@cache
+def _is_of_package(word: str) -> bool:
+    """Whether an override sets a plain value, or chooses an option or a preset of the package."""
+    if (match := _PLAIN.fullmatch(word)) is None or "_target_" in word or match["key"] in (*stored.FORMS, "allow"):
+        return False
+    names = options.listed(match["value"]) if match["key"] in (*GROUPS, *PRESETS) else ()
+    return all(options.exists(match["key"], name) for name in names)

@@ -168,7 +168,7 @@ def resolve(
     for cell in table.cells:
         if cell.overrides is not None and cell.overrides not in resolved:
             try:
-                resolved[cell.overrides] = compose.resolve((*cell.overrides, *overrides))
+                resolved[cell.overrides] = matching.resolved((*cell.overrides, *overrides))
             except ConfigError as error:
                 impossible[cell.overrides] = error
     if overrides and resolved:

@@ -22,7 +22,7 @@ from robustfl_bench.read.runs.values import describe, measurable, measure
 from robustfl_bench.read.tables.claims import Key
 from robustfl_bench.read.tables.filling import Filling, Overrides, key_of
 from robustfl_bench.read.tables.table import Cell, add_note
-from robustfl_bench.runner.config import compose, identity
+from robustfl_bench.runner.config import identity
 from robustfl_bench.runner.config.names import readable
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _possible(own: Filling, overrides: Overrides) -> bool:
     """Whether any run has what the overrides change for all cells alike; a cheap look before all cells are composed."""
     key, ours = next(iter(own.wanted.items()), ((), {}))
     try:
-        theirs = matching.config(compose.resolve((*key, *overrides)).identity)
+        theirs = matching.config(matching.resolved((*key, *overrides)).identity)
     except ConfigError:
         return True
     alike = {name: theirs.get(name) for name in _scalars({**ours, **theirs}) if ours.get(name) != theirs.get(name)}
