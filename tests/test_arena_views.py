@@ -268,8 +268,13 @@ def test_the_pages_are_those_that_the_runs_make(shipped: Arena, monkeypatch: pyt
     def lines(text: str) -> list[str]:
         return [line.rstrip() for line in text.splitlines() if "with other code than today's" not in line]
 
-    for path, text in generator.pages(generator.kept(shipped_runs()) | {"digits": shipped}).items():
+    held = generator.kept(shipped_runs()) | {"digits": shipped}
+    for path, text in generator.pages(held).items():
         assert lines(path.read_text(encoding="utf-8")) == lines(text), f"{path.name}: make arena"
+    tables = generator.of_site(held)
+    assert {path.stem for path in tables} == {*generator.OF_SITE}
+    assert all(len(lines(text)) > 20 and text.startswith("# ") for text in tables.values())
+    assert "## The race" in tables[generator.FOLDER / "silos.md"]
 
 
 def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from robustfl_bench.doors.catalogue.entries import option
 from robustfl_bench.parts.aggregators.krum import Krum
 from robustfl_bench.train.metrics import METRICS
 from scripts.checks import site_links
-from scripts.generators import board, site_pages
+from scripts.generators import arena, board, site_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,6 +44,7 @@ def test_the_navigation_has_every_page_once(tmp_path: Path) -> None:
         path.relative_to(ROOT / "scripts" / "site").as_posix() for path in (ROOT / "scripts" / "site").glob("*.md")
     }
     generated = {"arena/board.md", "partitions.md", site_pages.NOTEBOOK, *(name for name, _ in site_pages.reference())}
+    generated |= {f"results/arena/{name}.md" for name in arena.OF_SITE if name != "silos"}
     assert sorted(places) == sorted({*site_pages.copied(tmp_path), *hand_written, *generated})
 
 

@@ -1,6 +1,6 @@
-"""Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, silos.md, silos_books.md,
-tracks.md, claims.md, views.md, rounding.md, the pictures, and what stands between the marks of README.md, there, at the
-root and in the folders of papers.
+"""Writes what pages say of the arena's kept runs: results/arena/silos.md with its pictures, and what stands between the
+marks of README.md, there, at the root and in the folders of papers. The tables of all rules are pages of the site alone
+(``of_site``).
 
 Run: make arena"""
 
@@ -39,6 +39,9 @@ BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- e
 OWN = ("digits", "image", "silos")
 """The tracks with a page of their own; the others share one."""
 
+OF_SITE = (*OWN, "silos_books", "tracks", "views", "rounding", "claims")
+"""The pages of ``of_site``."""
+
 ROUNDING = """# How much of a result is rounding
 
 Made by `make arena`, from the runs in `rounding.csv.gz` and `silos_kernels.csv`. Models are float32 numbers, and each
@@ -73,24 +76,24 @@ def kept(runs: "pd.DataFrame") -> dict[str, Arena]:
     return {name: arena for name, arena in found.items() if any(of.standings for of in arena.panels.values())}
 
 
-def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
-    """What each file of text should hold."""
+def of_site(arenas: dict[str, Arena]) -> dict[Path, str]:
+    """The pages with the tables of all rules, as if they were files."""
     texts = {FOLDER / f"{name}.md": (_raced(arena, arenas) if arena.track.is_raced else _track(name, arena))
              for name, arena in arenas.items() if name in OWN}  # fmt: skip
     parts = filter(None, (part.strip("\n") for part in _others(arenas)))
     texts[FOLDER / "tracks.md"] = TRACKS + "\n\n".join(parts) + "\n"
-    judged = claims.sheets([arenas["digits"], arenas["silos"]])
-    texts[FOLDER / "claims.md"] = CLAIMED + sheets.markdown(judged)
+    texts[FOLDER / "claims.md"] = CLAIMED + sheets.markdown(claims.sheets([arenas["digits"], arenas["silos"]]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
     texts[FOLDER / "rounding.md"] = ROUNDING + sheets.markdown(rounding.sheets(arenas["silos"]))
+    return texts
+
+
+def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
+    """What each file of text should hold."""
+    texts = {FOLDER / "silos.md": _found(arenas["silos"], arenas)}
+    judged = claims.sheets([arenas["digits"], arenas["silos"]])
     blocks = {
-        "findings": lambda arena: "".join(f"- {in_words(line)}\n" for line in findings.findings(arena)),
-        "views": lambda arena: "".join(
-            f"- **{sentence(view.question)}.** {sentence(in_words(tables[0].above[1]))}\n"
-            for view, tables in _answered(arena).items()
-        ),
-        "best": lambda arena: _headline(findings.best_rules(arena)),
         "cases": lambda arena: _headline(findings.cases(arena)),
         "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
     }
@@ -117,10 +120,11 @@ def _of_paper(paper: str, overview: Sheet) -> str:
 
 
 def _track(name: str, arena: Arena) -> str:
-    """The tables of a track, then its pictures."""
-    about = "Made by `make arena`. [The arena](README.md) has the findings and the protocol."
-    title = f"# Arena {name}, version 1\n\n{about}\n"
-    return "\n".join([title, sheets.markdown(page.sheets(arena)), *(f"{line}\n" for line in _shown(name, arena))])
+    """What a track shows, its protocol, its tables, then its pictures."""
+    shown = "\n".join(f"- {in_words(line)}" for line in findings.findings(arena))
+    title = f"# Arena {name}, version 1\n\n{shown}\n"
+    tables = sheets.markdown([findings.protocol(arena), findings.best_rules(arena), *page.sheets(arena)])
+    return "\n".join([title, tables, *(f"{line}\n" for line in _shown(name, arena))])
 
 
 def _shown(name: str, arena: Arena) -> Iterator[str]:
@@ -132,13 +136,9 @@ def _shown(name: str, arena: Arena) -> Iterator[str]:
         yield f"![The accuracy of each rule under each attack, {share} attackers]({attacked})"
 
 
-def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
-    """The page of a raced track: what it shows, its best rules, which pairs its panels tell apart, its next runs, and
-    all tables."""
+def _found(arena: Arena, arenas: Mapping[str, Arena]) -> str:
+    """What a raced track shows, and its panels at a glance."""
     name = arena.track.name
-    _, *tables = page.sheets(arena)
-    others = [other for other in arenas.values() if not other.track.is_raced
-              and any(panel.seeds > 1 for panel in other.panels.values())]  # fmt: skip
     heads = [f"![The best rules with {arena.share(number)} attackers]({_picture(name, 'leading', arena, number)})"
              for number in arena.settled]  # fmt: skip
     return "\n\n".join(part.rstrip("\n") for part in (
@@ -149,6 +149,19 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"])),
         _headline(conclusions.at_a_glance(arena, arenas["digits"])),
         *heads,
+        f"All tables: `robustfl-results arena {name}`, or the site.",
+    )) + "\n"  # fmt: skip
+
+
+def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
+    """The page of a raced track: what it shows, its best rules, which pairs its panels tell apart, its next runs, and
+    all tables."""
+    name = arena.track.name
+    _, *tables = page.sheets(arena)
+    others = [other for other in arenas.values() if not other.track.is_raced
+              and any(panel.seeds > 1 for panel in other.panels.values())]  # fmt: skip
+    return "\n\n".join(part.rstrip("\n") for part in (
+        _found(arena, arenas),
         "## The best rules",
         _headline(findings.best_rules(arena)),
         "## What can be told apart",
@@ -224,14 +237,19 @@ Both books have the same attacks and honest clients' mean; tuned rules have five
 
 def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
     """Each picture and its file."""
+    arena = arenas["silos"]
+    for number in arena.settled:
+        yield FOLDER / _picture("silos", "leading", arena, number), picture.leading(arena, number)
+    yield FOLDER / "answer.png", picture.answer(arena)
+
+
+def pictures_of_site(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
+    """Each picture of the pages of the site, as if it were a file."""
     for name in OWN:
         arena = arenas[name]
         for number in arena.settled:
             yield FOLDER / _picture(name, "", arena, number), picture.standing(arena, number)
             yield FOLDER / _picture(name, "attacks", arena, number), picture.attacks(arena, number)
-            if arena.track.is_raced:
-                yield FOLDER / _picture(name, "leading", arena, number), picture.leading(arena, number)
-    yield FOLDER / "answer.png", picture.answer(arenas["silos"])
     for view in _answered(arenas["digits"]):
         yield FOLDER / f"view_{view.name}.png", view.picture(arenas["digits"], PLAIN)
     for name, arena in _tuned(arenas).items():

@@ -17,8 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from robustfl_bench.read.pages.pictures.canvas import SHOWN, save
+from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.config.names import in_words
-from scripts.generators import board
+from scripts.generators import arena, board
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "conf/*.md", "results/**/*.md",
@@ -38,12 +40,21 @@ def write(folder: Path) -> None:
     """Write all pages into a folder, which is made anew."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "scripts" / "site", folder)
-    made = {**copied(folder), **dict(board.pages()), **dict(reference()), NOTEBOOK: _notebook()}
+    made = {**copied(folder), **dict(board.pages()), **dict(reference()), **arena_tables(folder), NOTEBOOK: _notebook()}
     for name, content in made.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
     _draw_partitions(folder / "assets")
+
+
+def arena_tables(folder: Path) -> dict[str, str]:
+    """The pages with all tables of the arena; their pictures are drawn into ``folder``."""
+    held = arena.kept(archive.kept(arena=True))
+    for file, figure in arena.pictures_of_site(held):
+        (folder / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        save(figure, folder / file.relative_to(ROOT), dpi=SHOWN)
+    return {file.relative_to(ROOT).as_posix(): text for file, text in arena.of_site(held).items()}
 
 
 def copied(folder: Path) -> dict[str, str]:

@@ -152,13 +152,6 @@ def above_the_server() -> list[object]:
     return [found[1], round(per_class / CHANCE), *found.groups()[1:]]
 
 
-def fewest_rules() -> list[int]:
-    """The fewest rules of a panel of arena silos."""
-    from robustfl_bench.lab.arena.pairs import contenders
-
-    return [min(len(contenders(panel)) for panel in arena_of("silos").panels.values())]
-
-
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
