@@ -175,14 +175,17 @@ def answer(arena: Arena) -> str:
              for name in arena.searched if (of := [each for each in found if each.by == name])]  # fmt: skip
     least = {(of.panel, of.rule): of for panel in dict.fromkeys(each.panel for each in found)
              for of in by_rule(panel, found).values()}  # fmt: skip
+    held = [of for of in least.values() if of.panel.scaled(of.least) >= HALF]
     broken = sorted(
-        (of for of in least.values() if of.panel.scaled(of.least) >= HALF > of.score.value),
-        key=lambda of: of.score.value - of.panel.scaled(of.least),
+        (of for of in held if of.score.value < HALF), key=lambda of: of.score.value - of.panel.scaled(of.least)
     )
     if broken:
         most = [f"{of.rule} in {arena.titled(of.panel)} ({of.panel.scaled(of.least):.0f} to {of.score.value:.0f})"
                 for of in broken]  # fmt: skip
-        words.append(f"scores of {HALF:g} and more that come below {HALF:g}: {listed(most, 3)}")
+        stand = Counter(of.rule for of in held if of.score.value >= HALF)
+        words.append(f"of {len(held)} scores of {HALF:g} and more, {len(broken)} fall below it: {listed(most, 3)}")
+        words.append(f"{HALF:g} and more keep {listed(f'{rule} in {count}' for rule, count in stand.most_common())} of "
+                     f"{len(arena.panels)} panels")  # fmt: skip
     return ". ".join(map(sentence, words))
 
 
