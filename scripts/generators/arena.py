@@ -4,6 +4,7 @@ marks of README.md, there, at the root and in the folders of papers. The tables 
 
 Run: make arena"""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -12,10 +13,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena import claims, conclusions, error_rates, findings, page, pairs, picture, rounding
 from robustfl_bench.lab.arena.conditions import LOWEST, check_headline, not_tried
+from robustfl_bench.lab.arena.decision import FILE, TRACKS, Facts
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.track import tracks
+from robustfl_bench.lab.arena.recommend import recommend
+from robustfl_bench.lab.arena.track import Track, tracks
+from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.views import VIEWS, books
 from robustfl_bench.lab.arena.views.base import ArenaView
 from robustfl_bench.lab.arena.words import listed, sentence
@@ -58,7 +63,7 @@ Made by `make arena`. [The arena](README.md) has the protocol.
 """
 
 
-TRACKS = """# Other tracks of the arena
+OTHERS = """# Other tracks of the arena
 
 Made by `make arena`. Scores are as in [version 3](silos.md), but of lists of attacks alone, without attackers who
 search. A track has the runs of some of its rules so far, and says below its tables what is missing and which command
@@ -81,7 +86,7 @@ def of_site(arenas: dict[str, Arena]) -> dict[Path, str]:
     texts = {FOLDER / f"{name}.md": (_raced(arena, arenas) if arena.track.is_raced else _track(name, arena))
              for name, arena in arenas.items() if name in OWN}  # fmt: skip
     parts = filter(None, (part.strip("\n") for part in _others(arenas)))
-    texts[FOLDER / "tracks.md"] = TRACKS + "\n\n".join(parts) + "\n"
+    texts[FOLDER / "tracks.md"] = OTHERS + "\n\n".join(parts) + "\n"
     texts[FOLDER / "claims.md"] = CLAIMED + sheets.markdown(claims.sheets([arenas["digits"], arenas["silos"]]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
@@ -92,6 +97,7 @@ def of_site(arenas: dict[str, Arena]) -> dict[Path, str]:
 def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
     texts = {FOLDER / "silos.md": _found(arenas["silos"], arenas)}
+    texts[FOLDER / FILE.name] = json.dumps(list(cases(arenas)), ensure_ascii=False, indent=0) + "\n"
     judged = claims.sheets([arenas["digits"], arenas["silos"]])
     blocks = {
         "cases": lambda arena: _headline(findings.cases(arena)),
@@ -106,6 +112,22 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
         if CLAIMS.search(text):
             texts[readme] = CLAIMS.sub(lambda mark: f"{mark[1]}\n{_of_paper(mark[2], judged[0])}\n{mark[3]}", text)
     return texts
+
+
+def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
+    """Every case that the first of the tracks that has it can answer: each partition with a number of attackers, with
+    and without server data, in both rule books."""
+    for kind in BOOKS.values():
+        answered = set[tuple[int, str]]()
+        for name in TRACKS:
+            if name not in arenas or (kind is not Track and name not in _tuned(arenas)):
+                continue
+            arena = arenas[name] if kind is Track else Arena(arenas[name].table, name, kind)
+            for number, partition in [place for place in arena.panels if place not in answered]:
+                with suppress(ConfigError):
+                    for server_data in (False, True):
+                        yield recommend(arena, partition, str(number), server_data).facts
+                    answered.add((number, partition))
 
 
 def _headline(sheet: Sheet) -> str:
