@@ -13,14 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena import claims, conclusions, error_rates, findings, page, pairs, picture, rounding
 from robustfl_bench.lab.arena.conditions import LOWEST, check_headline, not_tried
-from robustfl_bench.lab.arena.decision import FILE, TRACKS, Facts
+from robustfl_bench.lab.arena.decision import FILE
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.recommend import recommend
-from robustfl_bench.lab.arena.track import Track, tracks
-from robustfl_bench.lab.arena.tuned import BOOKS
+from robustfl_bench.lab.arena.track import tracks
 from robustfl_bench.lab.arena.views import VIEWS, books
 from robustfl_bench.lab.arena.views.base import ArenaView
 from robustfl_bench.lab.arena.words import listed, sentence
@@ -31,6 +28,7 @@ from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.names import in_words
+from scripts.generators import decisions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,10 +95,11 @@ def of_site(arenas: dict[str, Arena]) -> dict[Path, str]:
 def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
     texts = {FOLDER / "silos.md": _found(arenas["silos"], arenas)}
-    texts[FOLDER / FILE.name] = json.dumps(list(cases(arenas)), ensure_ascii=False, indent=0) + "\n"
+    known = [*decisions.cases(arenas)]
+    texts[FOLDER / FILE.name] = json.dumps(known, ensure_ascii=False, indent=0) + "\n"
     judged = claims.sheets([arenas["digits"], arenas["silos"]])
     blocks = {
-        "cases": lambda arena: _headline(findings.cases(arena)),
+        "decisions": lambda _: decisions.table(known, arenas),
         "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
     }
     for readme in READMES:
@@ -112,22 +111,6 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
         if CLAIMS.search(text):
             texts[readme] = CLAIMS.sub(lambda mark: f"{mark[1]}\n{_of_paper(mark[2], judged[0])}\n{mark[3]}", text)
     return texts
-
-
-def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
-    """Every case that the first of the tracks that has it can answer: each partition with a number of attackers, with
-    and without server data, in both rule books."""
-    for kind in BOOKS.values():
-        answered = set[tuple[int, str]]()
-        for name in TRACKS:
-            if name not in arenas or (kind is not Track and name not in _tuned(arenas)):
-                continue
-            arena = arenas[name] if kind is Track else Arena(arenas[name].table, name, kind)
-            for number, partition in [place for place in arena.panels if place not in answered]:
-                with suppress(ConfigError):
-                    for server_data in (False, True):
-                        yield recommend(arena, partition, str(number), server_data).facts
-                    answered.add((number, partition))
 
 
 def _headline(sheet: Sheet) -> str:

@@ -15,8 +15,9 @@ Facts = Mapping[str, Any]
 
 FILE = FOLDER / ARENA / "decisions.json"
 
-TRACKS = ("silos", "digits", "hospitals")
-"""The tracks that answer by default: the versions of the arena, the newest first, and a few unequal sites."""
+TRACKS = ("silos", "digits", "hospitals", "devices")
+"""The tracks that answer by default: the versions of the arena, the newest first, a few unequal sites, and many
+devices."""
 
 BOOKS = ("plain", "tuned")
 """The rule books: rules as they come, and rules tuned in each panel."""
@@ -41,6 +42,7 @@ MEANT = {
     **dict.fromkeys(("strong_label_skew", "shards", "classes_per_client"), ("pathological",)),
     **dict.fromkeys(("mild_label_skew", "dirichlet"), ("mild_dirichlet",)),
     **dict.fromkeys(("hospitals", "quantity", "size_skew", "sites", "unequal", "unequal_sites"), ("quantity_skew",)),
+    **dict.fromkeys(("phones", "devices", "by_writer"), ("natural",)),
 }
 """What users call the partitions; several names of partitions where it is not one of them."""
 
@@ -95,7 +97,7 @@ def partition_meant(known: Sequence[str], asked: str) -> str:
 def number_meant(asked: str, clients: int, numbers: Sequence[int], partition: str, server_data: bool) -> int:
     """The number of attackers, given as such or as a share of the clients: 0.2, 20%, 5. Raises ConfigError with the
     nearest of the ``numbers`` that were run and the line to type for it."""
-    shares = {number: number / clients for number in numbers}
+    shares = {number: round(number / clients, 3) for number in numbers}
     try:
         value = float(asked.removesuffix("%")) / (100 if asked.endswith("%") else 1)
     except ValueError:
@@ -103,21 +105,21 @@ def number_meant(asked: str, clients: int, numbers: Sequence[int], partition: st
     for number, share in shares.items():
         if value == number or abs(value - share) < _NEAR:
             return number
-    listed = ", ".join(f"{share:.3g}" for share in shares.values())
+    listed = ", ".join(f"{share:g}" for share in shares.values())
     line = f"--attackers {asked} was not run; known: {listed} of {clients} clients, or {', '.join(map(str, numbers))}"
     if value >= 0:
         share = value if value < 1 else value / clients
         nearest = min(numbers, key=lambda number: (round(abs(shares[number] - share), 6), -number))
-        again = f"robustfl-results recommend --partition {partition} --attackers {shares[nearest]:.3g}"
-        line += f"; nearest: {shares[nearest]:.3g}, {again}{' --server-data yes' * server_data}"
+        again = f"robustfl-results recommend --partition {partition} --attackers {shares[nearest]:g}"
+        line += f"; nearest: {shares[nearest]:g}, {again}{' --server-data yes' * server_data}"
     raise ConfigError(line)
 
 
 def lines(case: Facts) -> Iterator[str]:
     """The answer for a reader, in at most nine lines."""
-    share, words = 100 * case["attackers"] / case["clients"], "with" if case["server_data"] else "without"
+    words = "with" if case["server_data"] else "without"
     yield (
-        f"{case['partition']}, {share:.3g}% attackers ({case['attackers']} of {case['clients']} clients), {words} "
+        f"{case['partition']}, {share_of(case)} attackers ({case['attackers']} of {case['clients']} clients), {words} "
         f"server data, {case['rule_book']}"
     )
     yield sentence(case)
@@ -127,8 +129,8 @@ def lines(case: Facts) -> Iterator[str]:
     if alone:
         doubt = ", and the seeds do not show that the rule keeps more" * bool(use and use["doubt"])
         yield f"The server's {case['own_samples']} alone keep {scored(alone)}{doubt}."
+    yield f"Type: {use['command'] if use else case['more']}"
     if use:
-        yield f"Type: {use['command']}"
         if use["paper"]:
             yield f"Paper: {', '.join(filter(None, (use['paper'], use['url'])))}"
         if use["entry"]:
@@ -153,6 +155,11 @@ def sentence(case: Facts) -> str:
     more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
     tied = f" {len(names)} cannot be told from it: {', '.join(names[:_NAMED])}{more}." if names else ""
     return f"Use {use['rule']}: it keeps more than any other of {case['rules']} rules.{tied}"
+
+
+def share_of(case: Facts) -> str:
+    """The share of the clients that attack."""
+    return f"{round(100 * case['attackers'] / case['clients'], 1):g}%"
 
 
 def scored(part: Facts, digits: int = 0) -> str:

@@ -169,6 +169,7 @@ class Recommendation:
             "own_samples": own_samples(arena),
             "answer": self.answer,
             "use": self._use(),
+            "more": arena.track.command(["RULE"], []).removesuffix(" aggregator=RULE"),
             "rules": len(self.rules),
             "group": [self._entry(of) for of in self.group],
             "so_far": [] if self.group else [self._entry(panel.standings[rule]) for rule in self.rules],
