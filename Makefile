@@ -56,7 +56,7 @@ index: $(VENV)/.installed
 	$(BIN)/python scripts/generators/index.py
 
 arena: $(VENV)/.installed
-	$(BIN)/python scripts/generators/arena.py
+	$(BIN)/python -m scripts.generators.arena
 
 site: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[site]'

@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands import results
-from robustfl_bench.commands.results import shared
+from robustfl_bench.commands import results, source
 from robustfl_bench.lab.arena import conclusions, conditions, findings, picture
 from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.recommend import as_json, recommend, sheet
+from robustfl_bench.lab.arena.recommend import recommend, sheet
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
 from robustfl_bench.lab.arena.views import VIEWS, attacks, clients, needs, numbers, rounds
 from robustfl_bench.read.pages.pictures.canvas import PLAIN
@@ -21,7 +21,7 @@ from robustfl_bench.read.runs import origins
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables import sheets
 from scripts.generators import arena as generator
-from scripts.generators import board
+from scripts.generators import board, decisions
 from tests.arenas import arena_of, every_run, honest_runs, run, shipped_runs
 
 LEVELS = {"krum": 0.5, "geomed": 0.8, "server": 0.6, "fltrust": 0.85, "trmean": 0.7, "average": 0.3, "caf": 0.79}
@@ -154,9 +154,9 @@ def test_a_recommendation_is_the_group_of_the_best_and_their_limits(arena: Arena
     assert any(line.startswith("26 attacks were run") for line in limits) and any("3 seeds" in line for line in limits)
     krum, fltrust = (found.panel.fails(found.panel.standings[rule]) for rule in ("krum", "fltrust"))
     assert krum[0] == "ipm" and not fltrust
-    printed = sheets.text([sheet(found)])
+    printed = sheets.text([sheet(found.facts)])
     assert "geomed" in printed and printed.index("What nobody can promise") < printed.index("26 attacks")
-    answer = json.loads(as_json(found))
+    answer = json.loads(as_json(found.facts))
     assert answer["group"][0]["rule"] == "geomed" and answer["group"][0]["needs"] == [] and answer["attackers"] == 5
 
 
@@ -167,8 +167,8 @@ def test_a_recommendation_says_that_no_rule_holds(monkeypatch: pytest.MonkeyPatc
         recommend(arena_of(monkeypatch, [one for one in runs if one.rule != HONEST]), "iid", "0.4", True)
     found = recommend(arena_of(monkeypatch, [one for one in runs if one.seed == "0"]), "iid", "0.4", True)
     assert not found.group and found.answer.startswith("too little was run to name a best rule: 5 rules with 3 seeds")
-    assert found.answer.endswith("and 0 have them") and json.loads(as_json(found))["group"] == []
-    assert len(sheet(found).rows) == len(found.rules), "their scores so far"
+    assert found.answer.endswith("and 0 have them") and json.loads(as_json(found.facts))["group"] == []
+    assert len(sheet(found.facts).rows) == len(found.rules), "their scores so far"
 
 
 def test_no_best_is_named_of_four_rules(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,11 +230,10 @@ def test_a_table_at_the_head_of_a_page_without_its_conditions_is_refused(
         "Data: digits, 8 x 8. Model: MLP of 2,410 weights. Clients: 25. Attackers: 5 or 10 of them. Attacks: 26."
         in words
     )
-    assert "own 20 samples alone 72 to 78" in words and words in generator._headline(findings.cases(shipped))
+    assert "own 20 samples alone 72 to 78" in words and words in generator._headline(findings.best_rules(shipped))
     monkeypatch.setattr(findings, "conditioned", lambda sheet, arena: sheet)
-    for table in (findings.cases(shipped), findings.best_rules(shipped)):
-        with pytest.raises(ValueError, match="lacks its conditions: data, model, clients"):
-            generator._headline(table)
+    with pytest.raises(ValueError, match="lacks its conditions: data, model, clients"):
+        generator._headline(findings.best_rules(shipped))
     with pytest.raises(ValueError, match="a headline table needs its model, baseline"):
         conditions.Conditions("digits", "", "25", "5", "7", "last", "")
 
@@ -247,15 +246,17 @@ def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(
     assert [mark(panel, rule) for rule in ("fltrust", "geomed", "trmean", "krum")] == ["", "", "", BELOW]
     weak = replace(panel, standings={rule: of for rule, of in panel.standings.items() if rule in ("krum", "server")})
     arena.panels = {(5, "iid"): weak}
-    assert findings.cases(arena).rows[0][1].text == "train on your own 20 samples: 25 (krum 13)"
+    (row,) = (line for line in decisions.table([*decisions.cases({"digits": arena})], {"silos": arena}).splitlines()
+              if line.startswith("| clients have like data, 20% attack"))  # fmt: skip
+    assert "| **train on your own 20 samples**: the best rule, [Krum](conf/aggregator/krum.yaml), keeps 12 |" in row, "of 12.50"
     assert "krum 13 (3 to 22), below the server alone" in findings.best_rules(arena).rows[0][2].text
     found = recommend(arena, "iid", "5", False)
     assert (
         found.answer
         == "train on the server's own 20 samples alone, which scores 25; krum, the best of 1 rules, scores 13"
     )
-    assert [cell.text for cell in sheet(found).rows[0]].count(BELOW) == 1
-    assert json.loads(as_json(found))["group"][0]["does_not_beat_server"] == BELOW
+    assert [cell.text for cell in sheet(found.facts).rows[0]].count(BELOW) == 1
+    assert json.loads(as_json(found.facts))["group"][0]["does_not_beat_server"] == BELOW
     assert [text.get_text() for text in picture.answer(arena).axes[0].texts] == ["Krum †"]
     few = {rule: replace(of, score=replace(of.score, error=20.0)) for rule, of in panel.standings.items()}
     assert mark(replace(panel, standings=few), "geomed") == UNSHOWN, "its seeds differ too much"
@@ -304,16 +305,18 @@ def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkey
 def test_the_commands_answer_in_every_format(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(shared.RunSource, "load_any", lambda runs, of_arena, folders=(): shipped_runs())
+    monkeypatch.setattr(source.RunSource, "load_any", lambda runs, of_arena, folders=(): shipped_runs())
     asked = ["recommend", "--partition", "dirichlet", "--attackers", "0.2"]
     for form, words in (("json", '"partition": "mild_dirichlet"'), ("csv", "rule,score"), ("md", "| rule | score |")):
         assert results.main([*asked, "--format", form]) == 0
         assert words in capsys.readouterr().out
-    assert results.main(["recommend", "--partition", "quantity_skew", "--attackers", "1"]) == 0  # of README.md
-    assert "Arena hospitals: quantity_skew, 12.5% attackers" in capsys.readouterr().out
-    assert results.main([*asked, "--book", "tuned"]) == 0
+    assert results.main(["recommend", "--partition", "hospitals", "--attackers", "1"]) == 0  # of README.md
+    assert "quantity_skew, 12.5% attackers (1 of 8 clients)" in capsys.readouterr().out
+    assert results.main([*asked, "--book", "tuned", "--why"]) == 0
     tuned = capsys.readouterr().out
     assert "without server data, rules tuned in each panel" in tuned and "Arena silos" in tuned
+    assert results.main([*asked, "--book", "tuned", "--why", "--own-runs"]) == 0
+    assert capsys.readouterr().out == tuned, "the file holds what the runs say"
     assert results.main(["arena", "--view", "collapse", "--plot", str(tmp_path / "view.png")]) == 0
     assert capsys.readouterr().out.endswith("view.png\n") and (tmp_path / "view.png").exists()
     assert results.main(["arena", "--view", "collapse", "--format", "csv"]) == 0

@@ -17,8 +17,8 @@ from robustfl_bench.base.public import PACKAGE
 
 Main = Callable[[], int | str | None]
 
-_VERBS = ("agreement", "arena", "list", "recommend")
-_OPTIONS = ("attackers", "book", "claims", "format", "partition", "server-data", "track", "view")
+_VERBS = ("agreement", "arena", "list")
+_OPTIONS = ("attackers", "book", "claims", "format", "view")
 """The verbs, and those of their options that name no file."""
 
 _FOLDERS = (PACKAGE, PACKAGE.parent / "conf", PACKAGE.parent / "results")

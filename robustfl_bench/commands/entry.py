@@ -35,6 +35,9 @@ LABORATORY = {
 """The verbs of the laboratory, ``robustfl_bench/lab``, which an installation can lack."""
 
 
+QUICK = {"recommend": "robustfl_bench.commands.lab.recommend"}
+"""The verbs of ``robustfl-results`` that answer from a file, in a moment, so none of the others is imported."""
+
 READ_NO_RESULTS = ("--list", "completion", "docs", "new")
 """Those of VERBS in which a name is always the user's."""
 
@@ -55,7 +58,10 @@ def bench() -> NoReturn:
 def results() -> NoReturn:
     """``robustfl-results``. It keeps nearly all that it makes, so it seldom looks for garbage, a fifth of its time."""
     gc.set_threshold(200_000, 20, 20)
-    _start("robustfl-results", reads=True)
+    module = QUICK.get("".join(sys.argv[1:2])) if "_ARGCOMPLETE" not in os.environ else None
+    if module:
+        del sys.argv[1]
+    _start("robustfl-results", module, reads=True)
 
 
 def data() -> NoReturn:

@@ -44,6 +44,19 @@ def _verbs(module: str) -> Sequence[Action]:
     return tuple(getattr(found, "VERBS", ())) or tuple(getattr(found.main, "verbs", ()))
 
 
+def _named(name: str) -> tuple[str, Action]:
+    """The full words of a verb, and the verb. Raises ConfigError for an unknown one."""
+    word = name.removeprefix("results ")
+    if word in entry.QUICK:
+        return f"results {word}", _verbs(entry.QUICK[word])[0]
+    known = verbs()
+    full = next((place for place in (name, f"results {name}", f"bench {name}") if place in known), None)
+    if full is None:
+        alike = near(name, [*known, *(place.partition(" ")[2] for place in known)])
+        raise ConfigError(f"no verb {name!r}{alike}; there are: {', '.join(known)}")
+    return full, known[full]
+
+
 def command(name: str, *words: object, **options: Any) -> Any:
     """What a verb says: ``command("results table", "boba/table2_mnist")`` is ``robustfl-results table
     boba/table2_mnist``.
@@ -56,12 +69,8 @@ def command(name: str, *words: object, **options: Any) -> Any:
     ``quick=True``. Without a ``format``, a table comes as one of pandas, and what programs read as Python's values; all
     else is text, as it is printed. Raises ConfigError, DataError, and what the verb raises.
     """
-    known = verbs()
-    full = next((place for place in (name, f"results {name}", f"bench {name}") if place in known), None)
-    if full is None:
-        alike = near(name, [*known, *(place.partition(" ")[2] for place in known)])
-        raise ConfigError(f"no verb {name!r}{alike}; there are: {', '.join(known)}")
-    verb, program = known[full], f"robustfl-{full}"
+    full, verb = _named(name)
+    program = f"robustfl-{full}"
     taken = arguments_of(verb)
     given = {key: value for key, value in options.items() if value is not None and value is not False}
     if unknown := [key for key in given if key not in taken and key != "allow"]:

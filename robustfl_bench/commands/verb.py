@@ -56,11 +56,16 @@ CODE = ("rule", "attack", "against", "overrides", "words", "second")
 """The arguments in which a user names rules and attacks of other packages, and thereby trusts these."""
 
 
-def command(verb: Action, program: str, reads: bool = True, prefix: str = "error", **about: Any) -> Callable[..., int]:
-    """The entry point of a verb that is a whole command; ``reads`` as for ``obeyed``."""
+def command(
+    verb: Action, program: str, reads: bool = True, prefix: str = "error", allow: bool = False, **about: Any
+) -> Callable[..., int]:
+    """The entry point of a verb that is a whole command; ``reads`` as for ``obeyed``, ``allow`` as for
+    ``parser_of``."""
 
     def main(argv: Sequence[str] | None = None) -> int:
         parser = parser_alone(verb, program, **about)
+        if allow:
+            _add_argument(parser, _ALLOW, {})
         answer_tab(parser)
         asked = parser.parse_args(argv)
         return obeyed(verb, asked, prefix) if reads else reported(called, verb, asked, prefix=prefix)
@@ -90,7 +95,7 @@ def parser_of(program: str, description: str, verbs: Sequence[Action], allow: bo
         subparser = commands.add_parser(name_of(verb), help=about, description=about)
         _add_arguments(subparser, verb)
         if allow:
-            _add_argument(subparser, _Parameter("allow", Allow, (), is_option=True), {})
+            _add_argument(subparser, _ALLOW, {})
         subparser.set_defaults(verb=verb)
     return parser
 
@@ -145,6 +150,9 @@ class _Parameter(NamedTuple):
     def is_group(self) -> bool:
         """Whether it stands for the fields of a dataclass."""
         return isinstance(self.type, type) and is_dataclass(self.type)
+
+
+_ALLOW = _Parameter("allow", Allow, (), is_option=True)
 
 
 def _parameters(target: Callable[..., Any]) -> Iterator[_Parameter]:

@@ -4,6 +4,7 @@ marks of README.md, there, at the root and in the folders of papers. The tables 
 
 Run: make arena"""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena import claims, conclusions, error_rates, findings, page, pairs, picture, rounding
 from robustfl_bench.lab.arena.conditions import LOWEST, check_headline, not_tried
+from robustfl_bench.lab.arena.decision import FILE
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import tracks
 from robustfl_bench.lab.arena.views import VIEWS, books
@@ -26,6 +28,7 @@ from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.names import in_words
+from scripts.generators import decisions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +61,7 @@ Made by `make arena`. [The arena](README.md) has the protocol.
 """
 
 
-TRACKS = """# Other tracks of the arena
+OTHERS = """# Other tracks of the arena
 
 Made by `make arena`. Scores are as in [version 3](silos.md), but of lists of attacks alone, without attackers who
 search. A track has the runs of some of its rules so far, and says below its tables what is missing and which command
@@ -81,7 +84,7 @@ def of_site(arenas: dict[str, Arena]) -> dict[Path, str]:
     texts = {FOLDER / f"{name}.md": (_raced(arena, arenas) if arena.track.is_raced else _track(name, arena))
              for name, arena in arenas.items() if name in OWN}  # fmt: skip
     parts = filter(None, (part.strip("\n") for part in _others(arenas)))
-    texts[FOLDER / "tracks.md"] = TRACKS + "\n\n".join(parts) + "\n"
+    texts[FOLDER / "tracks.md"] = OTHERS + "\n\n".join(parts) + "\n"
     texts[FOLDER / "claims.md"] = CLAIMED + sheets.markdown(claims.sheets([arenas["digits"], arenas["silos"]]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
@@ -92,9 +95,11 @@ def of_site(arenas: dict[str, Arena]) -> dict[Path, str]:
 def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
     texts = {FOLDER / "silos.md": _found(arenas["silos"], arenas)}
+    known = [*decisions.cases(arenas)]
+    texts[FOLDER / FILE.name] = json.dumps(known, ensure_ascii=False, indent=0) + "\n"
     judged = claims.sheets([arenas["digits"], arenas["silos"]])
     blocks = {
-        "cases": lambda arena: _headline(findings.cases(arena)),
+        "decisions": lambda _: decisions.table(known, arenas),
         "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
     }
     for readme in READMES:

@@ -5,26 +5,21 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands.results.shared import PictureLook, RunSource, SheetFormat
+from robustfl_bench.commands.lab.recommend import Book
+from robustfl_bench.commands.results.shared import PictureLook
+from robustfl_bench.commands.source import RunSource, SheetFormat
 from robustfl_bench.commands.verb import Argument, override
 from robustfl_bench.lab.agreement import scorecard
 from robustfl_bench.lab.arena import claims as verdicts
 from robustfl_bench.lab.arena import entries as submissions
 from robustfl_bench.lab.arena import page, picture
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.recommend import TRACKS, as_json, newest, sheet
-from robustfl_bench.lab.arena.recommend import recommend as recommended
 from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.read.pages.pictures.canvas import save
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables import described, sheets
-
-Book = Annotated[
-    str,
-    Argument("the rule book: plain, rules as they come, or tuned in each panel (%(default)s)", choices=tuple(BOOKS)),
-]
 
 
 def agreement(
@@ -107,37 +102,3 @@ def arena(
     else:
         pages = verdicts.sheets([whole]) if claims else answer.sheets(whole) if answer else page.sheets(whole)
         print(sheets.FORMATS[format](pages), end="")
-
-
-def recommend(
-    *,
-    partition: Annotated[str, Argument("how data lie at the clients: dirichlet", "NAME")],
-    attackers: Annotated[str, Argument("share of the clients, or their number: 0.2", "SHARE")],
-    server_data: Annotated[str, Argument("whether the server has samples (%(default)s)", choices=("yes", "no"))] = "no",
-    track: Annotated[
-        str | None,
-        Argument(
-            f"the arena's track (the first of {', '.join(TRACKS)} that has the panel)",
-            "TRACK",
-            flags=("--track", "--arena"),
-            tab=lambda **_: tracks(),
-        ),
-    ] = None,
-    format: Annotated[str, Argument(choices=(*sheets.FORMATS, "md"))] = "text",
-    book: Book = "plain",
-    runs: RunSource,
-) -> None:
-    """Which rule to use against which share of attackers."""
-    reads, rules = server_data == "yes", BOOKS[book]
-
-    def arena(track: str) -> Arena:
-        return Arena(runs.load_any(of_arena=True, folders=(track, f"{track}_{book}")), track, rules)
-
-    if track is None:
-        advice = newest(arena, partition, attackers, reads, rules)
-    else:
-        advice = recommended(arena(track), partition, attackers, reads)
-    if format == "json":
-        print(as_json(advice), end="")
-    else:
-        print(sheets.FORMATS["markdown" if format == "md" else format]([sheet(advice)]), end="")

@@ -16,10 +16,14 @@ from robustfl_bench.commands.verb import Action, obeyed, parser_of
 
 PROGRAM = "robustfl-results"
 
-LABORATORY = ("agreement", "arena", "recommend") if find_spec("robustfl_bench.lab") else ()
-"""The verbs of the laboratory, which an installation can lack."""
+LABORATORY = {"agreement": "results", "arena": "results", "recommend": "recommend"}
+"""The verbs of the laboratory, which an installation can lack, and their modules."""
 
-_OF_LABORATORY = [getattr(import_module("robustfl_bench.commands.lab.results"), verb) for verb in LABORATORY]
+_OF_LABORATORY = [
+    getattr(import_module(f"robustfl_bench.commands.lab.{module}"), verb)
+    for verb, module in LABORATORY.items()
+    if find_spec("robustfl_bench.lab")
+]
 VERBS: tuple[Action, ...] = (status, list_, table, *_OF_LABORATORY, tune, plot, figure, report, diff, export)
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.commands.results import shared
-from robustfl_bench.commands.results.shared import Conditions, Labels, PictureFormat, RunSource
+from robustfl_bench.commands.results.shared import Conditions, Labels, PictureFormat
+from robustfl_bench.commands.source import RunSource
 from robustfl_bench.commands.verb import Argument, JsonFormat, override
 from robustfl_bench.read.pages import figures, plots
 from robustfl_bench.read.pages.inventory import inventory

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands.results.shared import Conditions, ResultsFolder, RunSource
+from robustfl_bench.commands.results.shared import Conditions
+from robustfl_bench.commands.source import ResultsFolder, RunSource
 from robustfl_bench.commands.verb import Argument, JsonFormat
 from robustfl_bench.read.pages.inventory import inventory
 from robustfl_bench.read.runs import archive, records

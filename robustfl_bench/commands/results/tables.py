@@ -9,7 +9,8 @@ from typing import Annotated
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import shared
-from robustfl_bench.commands.results.shared import Conditions, Labels, RunSource, SheetFormat
+from robustfl_bench.commands.results.shared import Conditions, Labels
+from robustfl_bench.commands.source import RunSource, SheetFormat
 from robustfl_bench.commands.verb import Argument, override
 from robustfl_bench.read.runs.values import KNOWN
 from robustfl_bench.read.runs.where import check_name, listed

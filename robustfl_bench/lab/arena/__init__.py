@@ -15,6 +15,7 @@
 ``claims``     the papers' claims about their rules, judged
 ``views``      further questions that the runs answer
 ``recommend``  which rule to use in a panel
+``decision``   the same from a file with all cases
 ``findings``   what the arena shows, in sentences
 ``entries``    rules that somebody ran in a protocol, in a folder each
 ``additions``  what an attack from outside adds to the list

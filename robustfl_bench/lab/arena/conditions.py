@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import counted
+from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.pairs import contenders
@@ -77,7 +78,7 @@ def conditions(arena: Arena) -> Conditions:
         attackers=f"{numbers} of them",
         attacks=listed([str(len(track.swept["attack"]) - 1), *_searching(arena)]),
         accuracy=f"on test data, {judged}; seeds: {span(*map(str, (seeds[0], seeds[-1])))}",
-        baseline=f"0 is guessing, 100 what the honest clients reach alone{server}",
+        baseline=f"{BASELINE}{server}",
     )
 
 

@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from robustfl_bench.lab.arena import page
-from robustfl_bench.lab.arena.conditions import conditioned, own_samples, remarks
-from robustfl_bench.lab.arena.pairs import BELOW, MARK_MEANING, mark
-from robustfl_bench.lab.arena.panels import HALF, REFERENCE, SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.lab.arena.conditions import conditioned, remarks
+from robustfl_bench.lab.arena.pairs import MARK_MEANING, mark
+from robustfl_bench.lab.arena.panels import HALF, REFERENCE, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.lab.arena.views.base import ArenaView
@@ -112,47 +112,6 @@ def best_rules(arena: Arena) -> Sheet:
         ),
         arena,
     )
-
-
-def cases(arena: Arena) -> Sheet:
-    """The best rules of ``best_rules`` in a few words, a row for each partition: for each share of attackers and each
-    division one rule, and how many others cannot be told from it; or that the server's own samples alone do better."""
-    rows: dict[str, list[str]] = {partition: [] for _, partition in arena.panels}
-    for (_, partition), panel in arena.panels.items():
-        for _, rules, top in page.divided(arena, panel):
-            most = panel.most_run(top) or top
-            most |= {*[rule for rule in rules if rule in top][:1]}
-            rows[partition].append(_first(arena, panel, [rule for rule in rules if rule in most]))
-    heading = [f"{arena.share(number)}, {words} {SERVER_DATA}" for number in arena.settled for words in ("no", "with")]
-    return conditioned(
-        Sheet(
-            above=[],
-            heading=["partition", *heading],
-            rows=[cells([partition, *groups]) for partition, groups in rows.items()],
-            labels=1 + len(heading),
-            footnotes=[
-                "after a comma: rules with the most seeds that these cannot tell from the first, and the least of "
-                "their scores. Where no rule reaches what the server's own samples reach alone, that stands there, and "
-                "the best rule in brackets"
-            ],
-        ),
-        arena,
-    )
-
-
-def _first(arena: Arena, panel: ArenaPanel, group: Sequence[str]) -> str:
-    """The first rule of a group with its score, and the number and the least score of the others; or to train on one's
-    own samples, where these alone do better."""
-    if not group:
-        return "none"
-    best = f"{group[0]} {panel.standings[group[0]].score.value:.0f}"
-    if panel.server and (doubt := mark(panel, group[0])):
-        alone = f"{panel.server.score.value:.0f}"
-        if doubt == BELOW:
-            return f"train on your {own_samples(arena)}: {alone} ({best})"
-        return f"{best}, not shown above {alone}"
-    least = min(panel.standings[rule].score.value for rule in group)
-    return best + (f", {len(group) - 1} more to {least:.0f}" if group[1:] else "")
 
 
 def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str:

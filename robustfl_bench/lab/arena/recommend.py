@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
-from robustfl_bench.base.answers import as_json as rendered
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.doors.catalogue import entries
 from robustfl_bench.lab.arena.additions import Addition
-from robustfl_bench.lab.arena.conditions import LOWEST, conditioned, conditions, not_tried, own_samples
+from robustfl_bench.lab.arena.conditions import LOWEST, Conditions, conditions, not_tried, own_samples
+from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, number_meant, partition_meant, scored
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.page import SCORE_MEANING
 from robustfl_bench.lab.arena.pairs import BELOW, MARK_MEANING, mark
 from robustfl_bench.lab.arena.panels import ENOUGH, HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
 from robustfl_bench.lab.arena.planning import by_rule
-from robustfl_bench.lab.arena.track import SERVER, Track
+from robustfl_bench.lab.arena.track import Track
+from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.views.numbers import wrong_assumptions
 from robustfl_bench.lab.arena.words import bounds, cells, listed, number
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import COMPARED
-from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables.sheets import Sheet
-
-TRACKS = ("silos", "digits", "hospitals")
-"""The tracks that answer by default: the versions of the arena, the newest first, and a few unequal sites."""
+from robustfl_bench.runner.config import options
 
 _FEW = 10  # seeds below which intervals are called wide
 
@@ -43,12 +42,6 @@ class Recommendation:
     server_data: bool
     rules: Sequence[str]
     group: Sequence[Standing]
-
-    @property
-    def title(self) -> str:
-        """What was asked."""
-        words, track = "with" if self.server_data else "without", self.arena.track
-        return f"Arena {track.name}: {self.arena.titled(self.panel)}, {words} {SERVER_DATA}, {track.rules}"
 
     @cached_property
     def searched(self) -> Mapping[str, Addition]:
@@ -160,6 +153,80 @@ class Recommendation:
                     parts.append(f"{of.rule} ({right}; {', '.join(others)} of {self.arena.track.clients})")
         return f"Rules that need f depend on it; worst case of some attacks: {'; '.join(parts)}." if parts else ""
 
+    @cached_property
+    def facts(self) -> Facts:
+        """All of this as JSON has it, with numbers in place of words."""
+        panel, arena = self.panel, self.arena
+        return {
+            "arena": arena.track.name,
+            "book": next(name for name, book in BOOKS.items() if type(arena.track) is book),
+            "rule_book": arena.track.rules,
+            "partition": panel.partition,
+            "attackers": panel.number,
+            "clients": arena.track.clients,
+            "server_data": self.server_data,
+            "conditions": asdict(conditions(arena)),
+            "own_samples": own_samples(arena),
+            "answer": self.answer,
+            "use": self._use(),
+            "more": arena.track.command(["RULE"], []).removesuffix(" aggregator=RULE"),
+            "rules": len(self.rules),
+            "group": [self._entry(of) for of in self.group],
+            "so_far": [] if self.group else [self._entry(panel.standings[rule]) for rule in self.rules],
+            "server_alone": self._entry(panel.server) if panel.server else None,
+            "not_tried": list(not_tried(arena)),
+            "nobody_can_promise": self.limits(),
+        }
+
+    def _use(self) -> Facts | None:
+        """The rule to use, with the line to type for it under the attack that hurts it most; the server alone where it
+        does better, and None where no best rule can be named."""
+        if not self.group:
+            return None
+        panel, arena = self.panel, self.arena
+        doubt = mark(panel, self.group[0].rule)
+        standing = panel.server if panel.server and doubt == BELOW else self.group[0]
+        run = next(run for run in arena.runs_of(panel) if run.rule == standing.rule)
+        name, _ = arena.needs.asked_as(standing.rule)
+        words = [f"aggregator={name}", *run.options, f"+setting=arena/{arena.track.name}",
+                 f"partition={panel.partition}", f"num_byzantine={panel.number}", f"attack={standing.attack}",
+                 f"lr={run.lr:g}"]  # fmt: skip
+        about = entries.option("aggregator", name) if options.exists("aggregator", name) else None
+        return {
+            "rule": standing.rule,
+            "option": name,
+            **self._scored(standing),
+            "attack": standing.attack,
+            "doubt": "" if standing.rule == ALONE else doubt,
+            "is_safe": standing.score.value >= HALF,
+            "command": shlex.join(["robustfl-bench", *words]),
+            "paper": about.source if about else "",
+            "url": about.url if about else "",
+            "entry": f"robustfl-bench --list aggregator {name}" if about else "",
+        }
+
+    def _scored(self, of: Scored) -> Facts:
+        interval = self.panel.interval(of)
+        return {
+            "score": _rounded(of.score.value),
+            "interval": [round(interval.low, 2), round(interval.high, 2)] if interval else None,
+            "seeds": of.score.n,
+        }
+
+    def _entry(self, of: Standing) -> Facts:
+        least = self.searched.get(of.rule)
+        return {
+            "rule": of.rule,
+            **self._scored(of),
+            "worst_case_percent": _rounded(of.worst),
+            "worst_attack": of.attack,
+            "searched": {"attack": least.by, **self._scored(least)} if least else None,
+            "fails_against": self.panel.fails(of),
+            "does_not_beat_server": mark(self.panel, of.rule) if of.rule != ALONE else None,
+            "needs": list(self.arena.needs.of(of.rule)),
+            "cost": self.arena.needs.cost(of.rule),
+        }
+
 
 def newest(
     arena: Callable[[str], Arena],
@@ -174,7 +241,7 @@ def newest(
     for name in TRACKS:
         with suppress(ConfigError):  # no such book
             partitions[name] = book(name).swept["partition"]
-    asked = _partition(sorted({*chain.from_iterable(partitions.values())}), partition)
+    asked = partition_meant(sorted({*chain.from_iterable(partitions.values())}), partition)
     *newer, oldest = (name for name, known in partitions.items() if asked in known)
     for name in newer:
         with suppress(ConfigError, NoRuns):
@@ -186,8 +253,10 @@ def recommend(arena: Arena, partition: str, attackers: str, server_data: bool) -
     """The recommendation for a partition and a share or number of attackers. Raises ConfigError for others than those
     that were run."""
     known = list(dict.fromkeys(partition for _, partition in arena.panels))
-    panel = arena.panels[_number(arena, attackers), _partition(known, partition)]
-    rules = [rule for rule in panel.standings if rule != SERVER and panel.is_whole(rule)
+    meant = partition_meant(known, partition)
+    number = number_meant(attackers, arena.track.clients, list(arena.settled), meant, server_data)
+    panel = arena.panels[number, meant]
+    rules = [rule for rule in panel.standings if rule != ALONE and panel.is_whole(rule)
              and (server_data or SERVER_DATA not in arena.needs.of(rule))]  # fmt: skip
     if math.isnan(panel.honest):
         raise ConfigError(f"no run of {arena.track.experiment}_honest, which scores need; "
@@ -199,91 +268,33 @@ def recommend(arena: Arena, partition: str, attackers: str, server_data: bool) -
     return Recommendation(arena, panel, server_data, rules, [panel.standings[rule] for rule in best])
 
 
-def _partition(known: Sequence[str], asked: str) -> str:
-    """The partition of this name, or the only one whose name contains it."""
-    alike = [name for name in known if asked and asked in name]
-    if asked not in known and len(alike) == 1:
-        return alike[0]
-    check_name(asked, known, "partition")
-    return asked
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 2)
 
 
-def _number(arena: Arena, asked: str) -> int:
-    """The number of attackers, given as such or as a share of the clients."""
-    shares = {f"{of / arena.track.clients:g}": of for of in arena.settled}
-    try:
-        value = float(asked)
-    except ValueError:
-        value = math.nan
-    for of in arena.settled:
-        if value in (of, of / arena.track.clients):
-            return of
-    raise ConfigError(
-        f"--attackers {asked} was not run; known: {', '.join(shares)} of {arena.track.clients} clients, or "
-        f"{', '.join(map(str, shares.values()))}"
-    )
-
-
-def sheet(found: Recommendation) -> Sheet:
-    """The recommendation as a table."""
-    panel = found.panel
+def sheet(facts: Facts) -> Sheet:
+    """The facts of a recommendation as a table."""
+    has_server = facts["server_alone"] is not None
     rows = [cells([
-        of.rule, number(of.score.value) + bounds(panel.interval(of)), number(of.worst), of.attack,
-        listed(panel.fails(of), 4), mark(panel, of.rule) or "above it" * (panel.server is not None),
-        ", ".join(found.arena.needs.of(of.rule)) or "nothing", found.arena.needs.cost(of.rule),
-    ]) for of in found.group or map(panel.standings.__getitem__, found.rules)]  # fmt: skip
-    answer = Sheet(
-        above=[found.title, f"{found.answer}."],
+        of["rule"], scored(of, 1), number(of["worst_case_percent"] or math.nan), of["worst_attack"],
+        listed(of["fails_against"], 4), of["does_not_beat_server"] or "above it" * has_server,
+        ", ".join(of["needs"]) or "nothing", of["cost"],
+    ]) for of in facts["group"] or facts["so_far"]]  # fmt: skip
+    share, words = 100 * facts["attackers"] / facts["clients"], "with" if facts["server_data"] else "without"
+    return Sheet(
+        above=[
+            f"Arena {facts['arena']}: {facts['partition']}, {share:.3g}% attackers, {words} {SERVER_DATA}, "
+            f"{facts['rule_book']}",
+            f"{facts['answer']}.",
+        ],
         heading=["rule", "score", "worst case", "under", "fails against", "server alone", "needs", "cost"],
         rows=rows,
         footnotes=[
+            Conditions(**facts["conditions"]).words,
             *SCORE_MEANING,
             f"fails against: attacks under which the score is below {HALF:g}",
-            *[MARK_MEANING] * (panel.server is not None),
+            *[MARK_MEANING] * has_server,
             "What nobody can promise there:",
         ],
-        report=found.limits(),
+        report=facts["nobody_can_promise"],
     )
-    return conditioned(answer, found.arena)
-
-
-def as_json(found: Recommendation) -> str:
-    """The recommendation as JSON, with numbers in place of words."""
-    panel = found.panel
-
-    def scored(of: Scored) -> dict[str, Any]:
-        interval = panel.interval(of)
-        return {
-            "score": round(of.score.value, 2),
-            "interval": [round(interval.low, 2), round(interval.high, 2)] if interval else None,
-            "seeds": of.score.n,
-        }
-
-    def entry(of: Standing) -> dict[str, Any]:
-        least = found.searched.get(of.rule)
-        return {
-            "rule": of.rule,
-            **scored(of),
-            "worst_case_percent": round(of.worst, 2),
-            "worst_attack": of.attack,
-            "searched": {"attack": least.by, **scored(least)} if least else None,
-            "fails_against": panel.fails(of),
-            "does_not_beat_server": mark(panel, of.rule) if of.rule != SERVER else None,
-            "needs": list(found.arena.needs.of(of.rule)),
-            "cost": found.arena.needs.cost(of.rule),
-        }
-
-    answer = {
-        "arena": found.arena.track.name,
-        "partition": panel.partition,
-        "attackers": panel.number,
-        "clients": found.arena.track.clients,
-        "server_data": found.server_data,
-        "conditions": asdict(conditions(found.arena)),
-        "answer": found.answer,
-        "rules": len(found.rules),
-        "group": [entry(of) for of in found.group],
-        "server_alone": entry(panel.server) if panel.server else None,
-        "nobody_can_promise": found.limits(),
-    }
-    return rendered(answer)

@@ -18,6 +18,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.lab.arena import decision
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track, validation_share
 from robustfl_bench.runner.config import compose, options
 
@@ -148,7 +149,7 @@ class TunedTrack(Track):
         }  # fmt: skip
 
 
-BOOKS: Mapping[str, Callable[[str], Track]] = {"plain": Track, "tuned": TunedTrack}
+BOOKS: Mapping[str, Callable[[str], Track]] = dict(zip(decision.BOOKS, (Track, TunedTrack), strict=True))
 """The rule books by name: rules as they come, and tuned."""
 
 

@@ -1,7 +1,7 @@
 """The facts of README.md."""
 
 from scripts.checks.facts.fact import RESULTS, Fact
-from scripts.checks.facts.kept import above_the_server, reproduced
+from scripts.checks.facts.kept import reproduced
 
 
 def demo() -> list[str]:
@@ -19,12 +19,6 @@ PAGE = "README.md"
 
 FACTS = (
     Fact("| --- | ---: | ---: | ---: | ---: | {} ## Your own rule", demo),
-    Fact(
-        "**In {} no rule without server data is above a model of the server's own {} samples. {}, which reads them, is "
-        "above it in {} of {} cases.**",
-        above_the_server,
-        slow=True,
-    ),
     Fact(
         "Of {} numbers that need runs {} are measured, {} with one seed.",
         lambda: [reproduced()[0], *reproduced()[2:4]],

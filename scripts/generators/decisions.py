@@ -1,0 +1,112 @@
+"""Which rule to use in which case: the file that ``robustfl-results recommend`` reads, and the first table of
+README.md, both made of the arena's runs by ``make arena``."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.lab.arena.conditions import LOWEST, conditions
+from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
+from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena
+from robustfl_bench.lab.arena.recommend import recommend
+from robustfl_bench.lab.arena.track import BACKDOOR, Track
+from robustfl_bench.lab.arena.tuned import BOOKS
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.runner.config.names import readable
+
+HEADING = ("your case", "use", "type", "keeps", "not tried")
+ROWS = (
+    ("clients have like data", "iid", False),
+    ("mild label skew, no data of your own", "mild_dirichlet", False),
+    ("mild label skew, and you own {samples}", "mild_dirichlet", True),
+    ("strong label skew, no data of your own", "pathological", False),
+    ("strong label skew, and you own {samples}", "pathological", True),
+    ("thousands of phones, few in a round", "natural", False),
+    ("{clients} hospitals of unequal size", "quantity_skew", False),
+)
+"""The first cases of the table in words, each with its partition and whether the server has data."""
+
+_LASTING = "robustfl-bench -m +experiment=backdoor_persistence"
+
+
+def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
+    """Every case that the first of the tracks that has it can answer: each partition with a number of attackers, with
+    and without server data, in both rule books."""
+    for book in BOOKS.values():
+        answered = set[tuple[int, str]]()
+        for name in TRACKS:
+            with suppress(KeyError, ConfigError, NoRuns):  # no runs, or no such book
+                arena = arenas[name] if book is Track else Arena(arenas[name].table, name, book)
+                for number, partition in [place for place in arena.panels if place not in answered]:
+                    with suppress(ConfigError):  # too little was run to say anything
+                        yield from [recommend(arena, partition, str(number), reads).facts for reads in (False, True)]
+                        answered.add((number, partition))
+
+
+def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
+    """The table of README.md with its conditions, in Markdown."""
+    rows, options, untried = [], list[str](), set[str]()
+    for words, partition, reads in ROWS:
+        of_case = [case for case in known if (case["book"], case["partition"], case["server_data"])
+                   == ("plain", partition, reads)]  # fmt: skip
+        if not of_case:
+            rows.append([words.format(samples="samples", clients="some"), "not run", "", "", ""])
+            continue
+        case = min(of_case, key=lambda case: case["attackers"])
+        place = words.format(samples=case["own_samples"].removeprefix("own "), clients=case["clients"])
+        left = ", ".join(case["not_tried"])
+        rows.append([f"{place}, {share_of(case)} attack", *_answer(case),
+                     "the same" if left in untried else left])  # fmt: skip
+        untried.add(left)
+        options += [case["use"]["option"]] if case["use"] else []
+    rows.append(["attackers plant a backdoor, clients have like data", *_backdoor(arenas.get("digits"))])
+    rules = ",".join(dict.fromkeys([*options, ALONE, "average"]))
+    own = f"`robustfl-bench -m dataset=arrays dataset.path=FILE.csv aggregator={rules} attack=none,ipm,lie`"
+    rows.append(["nothing of this fits", "compare rules on your own data", own, "", "all of it"])
+    lines = [HEADING, ["---"] * len(HEADING), *rows]
+    caption = (
+        f"Keeps: the score under the worst known attack, {LOWEST}, with a 95% interval. Tied: the seeds do not tell "
+        f"them apart. {conditions(arenas['silos']).words}. Phones, hospitals "
+        "and the backdoor have data of their own: `robustfl-results arena devices|hospitals|digits`."
+    )
+    return "\n".join([*(f"| {' | '.join(cells)} |" for cells in lines), "", caption, ""])
+
+
+def _answer(case: Facts) -> tuple[str, str, str]:
+    """What to use, the line to type and what it keeps."""
+    use = case["use"]
+    if use is None:
+        return "too little was run to say", f"`{case['more']}`", ""
+    first, *others = case["group"]
+    line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
+    if use["rule"] == ALONE:
+        best = f"the best rule, {linked(first['rule'])}, keeps {first['score']:.0f}"
+        return f"**train on your {case['own_samples']}**: {best}", line, scored(use)
+    words = linked(use["rule"]) if use["is_safe"] else f"nothing is safe; the best is {linked(use['rule'])}"
+    tied = f", tied with {len(others)} more" * bool(others)
+    alone = case["server_alone"]
+    doubt = f", not shown above your {case['own_samples']} alone ({alone['score']:.0f})" if use["doubt"] else ""
+    return f"{words}{tied}{doubt}", line, f"{scored(use)} under {use['attack']}"
+
+
+def _backdoor(arena: Arena | None) -> tuple[str, str, str, str]:
+    """Of the best rules without server data, where clients have like data, the one with the least backdoor."""
+    line = f"`robustfl-bench aggregator={{}} attack={BACKDOOR}`"
+    panel = arena.row(min(arena.settled))[0] if arena else None
+    group = []
+    if arena and panel:
+        rules = [rule for rule in panel.standings if rule != ALONE and panel.is_whole(rule)
+                 and SERVER_DATA not in arena.needs.of(rule)]  # fmt: skip
+        group = [of for rule in panel.best(rules) if not math.isnan((of := panel.standings[rule]).backdoor)]
+    if not group or not panel:
+        return "not run", line.format("krum"), "", "all of it"
+    best = min(group, key=lambda of: round(of.backdoor))
+    plain = panel.standings["average"].backdoor
+    keeps = f"{best.score.value:.0f}; the backdoor works in {best.backdoor:.0f}% (plain mean: {plain:.0f}%)"
+    return linked(best.rule), line.format(best.rule), keeps, f"one that lasts: `{_LASTING}`"
+
+
+def linked(rule: str) -> str:
+    """A rule as readers know it, with the way to its entry in the catalogue."""
+    return f"[{readable(rule)}](conf/aggregator/{rule.partition(' ')[0]}.yaml)"

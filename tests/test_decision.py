@@ -1,0 +1,169 @@
+"""The decision: which rule to use, from a file that is read in a moment."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import robustfl_bench as rb
+from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.commands import results
+from robustfl_bench.lab.arena import decision
+from robustfl_bench.lab.arena.decision import decide, lines, number_meant, partition_meant
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.track import Track
+from robustfl_bench.runner.config import compose
+from scripts.generators import decisions
+from tests.arenas import arena_of, every_run, honest_runs
+
+LEVELS = {"krum": 0.5, "geomed": 0.8, "server": 0.6, "fltrust": 0.85, "trmean": 0.7, "average": 0.3, "caf": 0.79}
+PARTITIONS = ("iid", "mild_dirichlet", "step", "fang", "pathological", "quantity_skew")
+
+
+@pytest.fixture
+def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
+    """Made-up runs: in fang all rules are worse than the server's own samples, in step all is bad."""
+    track = Track("digits")
+    runs = [replace(one, accuracy=0.4 * one.accuracy)
+            if one.partition == "step" or (one.partition, one.rule == "server") == ("fang", False) else one
+            for one in every_run(track, LEVELS)]  # fmt: skip
+    runs = [replace(one, last={"attack_success_rate": 0.1 if one.rule == "geomed" else 0.3}) for one in runs]
+    return arena_of(monkeypatch, [*runs, *honest_runs(track, 0.9)])
+
+
+@pytest.fixture
+def cases(arena: Arena) -> Sequence[decision.Facts]:
+    return json.loads(json.dumps([*decisions.cases({"digits": arena})]))  # type: ignore[no-any-return]
+
+
+def printed(cases: Sequence[decision.Facts], partition: str, server_data: bool = False) -> list[str]:
+    case = decide(cases, partition, "0.2", server_data, "plain")
+    assert case is not None
+    return list(lines(case))
+
+
+def test_the_answer_is_a_rule_a_score_a_line_and_a_paper_in_ten_lines(cases: Sequence[decision.Facts]) -> None:
+    first, use, keeps, alone, line, paper, about, untried = printed(cases, "iid", server_data=True)
+    assert first.startswith("iid, 20% attackers (5 of 25 clients), with server data")
+    assert use.startswith("Use fltrust: it keeps more than any other of 6 rules.")
+    assert keeps.startswith("Keeps 81 (81 to 81) under its worst known attack, ")
+    assert alone.startswith("The server's own 20 samples alone keep 50") and paper == "Paper: Cao et al., NDSS 2021"
+    assert about == "About it: robustfl-bench --list aggregator fltrust" and untried.startswith("Not tried: ")
+    words = line.removeprefix("Type: robustfl-bench ").split()
+    config = compose.resolve(words).config
+    assert config["aggregator"]["_target_"].endswith("FLTrust") and config["num_clients"] == 25
+    assert config["num_byzantine"] == 5 and config["lr"] == 0.1 and config["partition"]["_target_"].endswith("IID")
+
+
+def test_where_no_rule_is_worth_its_clients_the_answer_says_so(cases: Sequence[decision.Facts]) -> None:
+    _, use, alone, line, *_ = printed(cases, "fang")
+    assert use.startswith("Train on your own 20 samples alone: the best of 5 rules, geomed, keeps ")
+    assert alone.startswith("The server's own 20 samples alone keep 5") and "aggregator=server " in line
+    assert printed(cases, "step", server_data=True)[1].startswith(
+        "Nothing is safe: the best of 6 rules, fltrust, keeps "
+    )
+    unsafe = next(case for case in cases if case["partition"] == "step")
+    nothing = dict(unsafe, use=None, group=[], answer="too little was run")
+    assert list(lines(nothing))[1] == "Too little was run."
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("step", "step"), ("Dirichlet", "mild_dirichlet"), ("hospitals", "quantity_skew"), ("quantity", "quantity_skew"),
+     ("unequal sites", "quantity_skew"), ("like-data", "iid"), ("IID", "iid"), ("patho", "pathological")],
+)  # fmt: skip
+def test_partitions_have_the_names_that_users_give_them(asked: str, meant: str) -> None:
+    assert partition_meant(PARTITIONS, asked) == meant
+
+
+@pytest.mark.parametrize("asked", ["label_skew", "label skew", "non-iid"])
+def test_of_several_kinds_of_label_skew_one_is_asked_for(asked: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{asked}' can mean mild_dirichlet \(.*fang \(.*step \(.*pathological \("):
+        partition_meant(PARTITIONS, asked)
+    assert partition_meant(["iid", "step"], asked) == "step"
+
+
+def test_a_share_that_was_not_run_names_the_nearest_and_the_line_for_it() -> None:
+    for asked, number in (("0.2", 5), ("5", 5), ("20%", 5), ("10", 10), (".4", 10)):
+        assert number_meant(asked, 25, [5, 10], "step", False) == number
+    assert number_meant("0.05", 539, [5, 27], "natural", False) == 27, "27 of 539 are 0.0500928"
+    for asked, nearest in (("0.05", "0.2"), ("0.3", "0.4"), ("0.25", "0.2"), ("12", "0.4"), ("90%", "0.4")):
+        again = (
+            f"nearest: {nearest}, robustfl-results recommend --partition step --attackers {nearest} --server-data yes$"
+        )
+        with pytest.raises(ConfigError, match=f"--attackers {asked} was not run; known: 0.2, 0.4 of 25.*; {again}"):
+            number_meant(asked, 25, [5, 10], "step", True)
+
+
+def test_the_table_of_the_readme_has_every_case_and_says_where_nothing_was_run(
+    arena: Arena, cases: Sequence[decision.Facts]
+) -> None:
+    text = decisions.table(cases, {"silos": arena, "digits": arena})
+    like, _, with_data, *_, phones, hospitals, backdoor, others = text.splitlines()[2:11]
+    assert like.startswith("| clients have like data, 20% attack | [geometric median](conf/aggregator/geomed.yaml)")
+    assert "| `robustfl-bench aggregator=geomed partition=iid` | 75 (75 to 75) under worst | " in like
+    assert "and you own 20 samples" in with_data and "aggregator=fltrust" in with_data
+    assert with_data.endswith("| the same |") and not like.endswith("| the same |")
+    assert phones.startswith("| thousands of phones, few in a round | not run |") and "| not run |" in hospitals
+    assert "[geometric median]" in backdoor and "the backdoor works in 10% (plain mean: 30%)" in backdoor
+    assert "aggregator=geomed,fltrust,server,average" in others and "Data: digits, 8 x 8. Model: MLP of " in text
+    for line in re.findall("`robustfl-bench ([^-][^`]*)`", text):
+        compose.resolve(line.split())
+    untried = dict(cases[0], use=None, group=[], more="robustfl-bench -m +experiment=a")
+    nothing = decisions.table([untried], {"silos": arena})
+    assert "| too little was run to say | `robustfl-bench -m +experiment=a` |" in nothing
+    assert "| attackers plant a backdoor, clients have like data | not run |" in nothing
+
+
+def test_the_readme_decides_on_its_first_screen_in_few_words() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    begin, table = readme.partition("<!-- decisions of silos")[::2]
+    assert len(begin.splitlines()) < 8 and table.partition("<!-- end -->")[2].lstrip().startswith("![")
+    prose = re.sub(r"^```.*?^```|<!--.*?-->|^[|!].*?$|\]\([^)]*\)", "", readme, flags=re.DOTALL | re.MULTILINE)
+    assert len(re.findall(r"\S*\w\S*", prose)) <= 500 and "ersion 2" not in readme
+
+
+def test_a_track_that_others_answer_for_is_computed(cases: Sequence[decision.Facts]) -> None:
+    assert decide(cases, "iid", "5", False, "tuned") is None
+    assert decide(cases, "iid", "5", False, "plain", "silos") is None
+    assert decide(cases, "iid", "5", False, "plain", "digits") is not None
+    others = [dict(case, arena="silos") for case in cases if case["partition"] == "iid"]
+    assert decide([*cases, *others], "iid", "5", False, "plain", "digits") is None
+
+
+def test_the_shipped_cases_have_answers_of_ten_lines_whose_lines_compose() -> None:
+    held = decision.read()
+    assert {case["arena"] for case in held} >= {"silos", "hospitals"}
+    assert {case["book"] for case in held} == {*decision.BOOKS}
+    for case in held:
+        assert 4 <= len([*lines(case)]) <= 9 and all(line == line.strip() for line in lines(case))
+    for case in held[:: len(held) // 6]:
+        if case["use"]:
+            compose.resolve(case["use"]["command"].split()[1:])
+    with pytest.raises(DataError, match="`make arena` writes it"):
+        decision.read(Path("nothing.json"))
+
+
+def test_it_answers_without_pytorch_or_pandas_and_as_python_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = """import sys; from robustfl_bench.commands import entry
+sys.argv = ['robustfl-results', 'recommend', '--partition', 'iid', '--attackers', '0.2']
+try: entry.results()
+finally: print(*{'torch', 'pandas', 'numpy', 'matplotlib'} & {*sys.modules}, file=sys.stderr)"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert ran.stderr == "\n" and len(ran.stdout.splitlines()) <= 10
+    monkeypatch.chdir(tmp_path)
+    asked = ["recommend", "--partition", "iid", "--attackers", "0.2"]
+    assert results.main(asked) == 0
+    assert capsys.readouterr().out == ran.stdout and "--own-runs" not in ran.stdout
+    (tmp_path / "results" / "runs").mkdir(parents=True)
+    assert results.main(asked) == 0
+    assert capsys.readouterr().out.endswith("; --own-runs counts your runs in results/ too.\n")
+    assert results.main([*asked, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == rb.recommend("iid", 0.2)
