@@ -6,7 +6,7 @@ Run: make arena"""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -98,7 +98,7 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     known = [*decisions.cases(arenas)]
     texts[FOLDER / FILE.name] = json.dumps(known, ensure_ascii=False, indent=0) + "\n"
     judged = claims.sheets([arenas["digits"], arenas["silos"]])
-    blocks = {
+    blocks: dict[str, Callable[[Arena], str]] = {
         "decisions": lambda _: decisions.table(known, arenas),
         "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
     }

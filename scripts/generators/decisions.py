@@ -81,7 +81,7 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     first, *others = case["group"]
     line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
     if use["rule"] == ALONE:
-        best = f"the best rule, {linked(first['rule'])}, keeps {first['score']:.0f}"
+        best = f"the best of {case['compared']}, {linked(first['rule'])}, keeps {first['score']:.0f}"
         return f"**train on your {case['own_samples']}**: {best}", line, scored(use)
     words = linked(use["rule"]) if use["is_safe"] else f"nothing is safe; the best is {linked(use['rule'])}"
     tied = f", tied with {len(others)} more" * bool(others)

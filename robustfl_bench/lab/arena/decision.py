@@ -144,9 +144,7 @@ def sentence(case: Facts) -> str:
     if use is None:
         return f"{case['answer'][0].upper()}{case['answer'][1:]}."
     first, *others = case["group"]
-    best = (
-        f"the best of {case['rules']} rules, {first['rule']}, keeps {first['score']:.0f} under its worst known attack"
-    )
+    best = f"the best of {case['compared']}, {first['rule']}, keeps {first['score']:.0f} under its worst known attack"
     if use["rule"] == ALONE:
         return f"Train on your {case['own_samples']} alone: {best} under its worst known attack."
     if not use["is_safe"]:
@@ -154,7 +152,7 @@ def sentence(case: Facts) -> str:
     names = [rule["rule"] for rule in others]
     more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
     tied = f" {len(names)} cannot be told from it: {', '.join(names[:_NAMED])}{more}." if names else ""
-    return f"Use {use['rule']}: it keeps more than any other of {case['rules']} rules.{tied}"
+    return f"Use {use['rule']}: it keeps more than any other of {case['compared']}.{tied}"
 
 
 def share_of(case: Facts) -> str:

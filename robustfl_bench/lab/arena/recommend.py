@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
 
+from robustfl_bench.base.console import counted
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.catalogue import entries
 from robustfl_bench.lab.arena.additions import Addition
@@ -49,6 +50,12 @@ class Recommendation:
         return by_rule(self.panel, self.arena.additions)
 
     @property
+    def compared(self) -> str:
+        """Of how many rules the first is the best, in words: those that met the strongest attack that searches."""
+        left = [rule for rule in self.rules if rule not in self.panel.unmet]
+        return counted(len(left), "rule") + " that met the strongest attack" * (len(left) < len(self.rules))
+
+    @property
     def answer(self) -> str:
         """The group in a sentence."""
         names = [standing.rule for standing in self.group]
@@ -58,14 +65,14 @@ class Recommendation:
                 f"too little was run to name a best rule: {ENOUGH} rules with {COMPARED} seeds under all attacks are "
                 f"needed, and {known} {'has' if known == 1 else 'have'} them"
             )
-        best = f"{names[0]}, the best of {len(self.rules)} rules, scores {self.group[0].score.value:.0f}"
+        best = f"{names[0]}, the best of {self.compared}, scores {self.group[0].score.value:.0f}"
         if (server := self.panel.server) and mark(self.panel, names[0]) == BELOW:
             return (
                 f"train on the server's {own_samples(self.arena)} alone, which scores {server.score.value:.0f}; {best}"
             )
         if self.group[0].score.value < HALF:
             return f"no rule keeps half of what honest clients reach; {best}"
-        words = f"{names[0]} has the highest score of {len(self.rules)} rules, each {LOWEST}"
+        words = f"{names[0]} has the highest score of {self.compared}, each {LOWEST}"
         return f"{words}; {len(names) - 1} cannot be told from it: {listed(names[1:])}" if names[1:] else words
 
     def limits(self) -> list[str]:
@@ -171,6 +178,7 @@ class Recommendation:
             "use": self._use(),
             "more": arena.track.command(["RULE"], []).removesuffix(" aggregator=RULE"),
             "rules": len(self.rules),
+            "compared": self.compared,
             "group": [self._entry(of) for of in self.group],
             "so_far": [] if self.group else [self._entry(panel.standings[rule]) for rule in self.rules],
             "server_alone": self._entry(panel.server) if panel.server else None,
