@@ -136,6 +136,11 @@ def test_a_stand_in_counts_and_decides_only_if_its_models_have_learned(
     assert len(table.stood_in) == len(scorecard.stood_in(paper)) == 2 * learned
     assert [verdict.decided for _, verdict in paper.stood_in.values()] == [True] * learned
     assert {cell.stand_in for cell in table.cells.values()} == {"", SMALL} if learned else {""}
+    states = [table.cells["", rule, "ipm"].state for rule in ("boba", "krum")]
+    assert states == ["" if learned else "too small"] * 2
+    assert table.lacking["too small a scale to say"] == (0 if learned else 2)
+    overview = scorecard.overview([paper])
+    assert overview.rows[0][overview.heading.index("too small")].text == ("0" if learned else "2")
     small = f"{SMALL}: too small a scale to say: without attack Average has 73.9, where 92.5 is printed"
     assert table.too_small == ({("batch_size=64",): small} if clean == 0.739 else {})
     assert (f"counted nowhere: {small}" in layout.render([table], "text")) == (clean == 0.739)

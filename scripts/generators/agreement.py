@@ -16,12 +16,12 @@ from robustfl_bench.runner.experiment import rates  # noqa: F401  (descriptions 
 
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"
-SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "stand-ins inside", "explained", "open", "claims",
-         "holds", "does not hold", "undecided", "decided by stand-ins")  # fmt: skip
+SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "stand-ins inside", "too small", "explained", "open",
+         "claims", "holds", "does not hold", "undecided", "decided by stand-ins")  # fmt: skip
 """The columns of the overview in README.md."""
 FIVE = ("arfl", "boba", "brace", "brifca", "raga")
 """The papers whose systems the package has whole, which README.md shows; it has single cells of others."""
-STATE = SHORT[1:8], (*SHORT[8:11], "too few seeds", "undecided", "not tested", SHORT[-1])
+STATE = SHORT[1:9], (*SHORT[9:12], "too few seeds", "undecided", "not tested", SHORT[-1])
 """Those of a paper's own page, in two tables that fit its width: the numbers, the claims."""
 BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -19,7 +19,7 @@ from robustfl_bench.read.tables import agreement, layout
 from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Reason, short
 from robustfl_bench.read.tables.described import papers, read
 from robustfl_bench.read.tables.sheets import Printed, Sheet
-from robustfl_bench.read.tables.table import INSIDE, PARTS, Cell, Table
+from robustfl_bench.read.tables.table import INSIDE, PARTS, SMALL, Cell, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,8 @@ _INSIDE = (
 _SEEDS = "seeds: measured, of those that the paper has"
 _GATE = (
     f"a stand-in counts, and decides, only if Average without attack reaches {100 * LEARNED:g}% of what the paper "
-    f"prints of it (where it prints nothing, {100 * LEARNED:g}% accuracy); others are {TOO_SMALL}, and in no sum"
+    f"prints of it (where it prints nothing, {100 * LEARNED:g}% accuracy); others are {TOO_SMALL}, and in no sum; "
+    f"{SMALL}: published numbers with such runs alone"
 )
 _STAND_IN = (
     "stand-in: measured with other settings than the paper's, counted apart; order only: measured on other data or at "
@@ -130,6 +131,7 @@ def _counts_of_paper(paper: MeasuredPaper) -> dict[str, str]:
         "inside": agreement.inside(judged),
         "stand-ins": len(stand_ins),
         "stand-ins inside": _inside_of(stand_ins),
+        "too small": len(_small(paper, stand_ins)),
         "outside": sum(cell.inside is False for cell in judged),
         "explained": why[EXPLAINED],
         "open": why[OPEN],
@@ -152,6 +154,13 @@ def stood_in(paper: MeasuredPaper) -> list[tuple[Cell, bool]]:
         for cell in (table.judged if table.order_only else table.stood_in).values() if table.compared else ():
             others.setdefault(_printed(cell), (cell, table.order_only))
     return [other for printed, other in others.items() if printed not in measured]
+
+
+def _small(paper: MeasuredPaper, stand_ins: Sequence[tuple[Cell, bool]]) -> set[frozenset[tuple[str, str]]]:
+    """The published numbers of which there are runs at too small a scale alone."""
+    cells = [cell for table in paper.compared for cell in table.cells.values()]
+    known = {_printed(cell) for cell in (*(cell for cell, _ in stand_ins), *(c for c in cells if c.inside is not None))}
+    return {_printed(cell) for cell in cells if cell.state == SMALL} - known
 
 
 def _inside_of(stand_ins: Sequence[tuple[Cell, bool]]) -> str:

@@ -21,7 +21,7 @@ from robustfl_bench.read.runs.matching import Config, Index
 from robustfl_bench.read.runs.values import describe, measurable, measure
 from robustfl_bench.read.tables.claims import Key
 from robustfl_bench.read.tables.filling import Filling, Overrides, key_of
-from robustfl_bench.read.tables.table import Cell, add_note
+from robustfl_bench.read.tables.table import SMALL, Cell, add_note
 from robustfl_bench.runner.config import identity
 from robustfl_bench.runner.config.names import readable
 
@@ -89,7 +89,8 @@ def _setting(printed: Published) -> tuple[str, ...]:
 
 
 def _leave_out(filling: Filling) -> None:
-    """Take the numbers away of cells that have not learned, and of worst cases of such; and note why."""
+    """Take the numbers away of cells that have not learned, and of worst cases of such, which are SMALL; and note
+    why."""
     table, learning, small = filling.table, _Learning(filling), dict[Key, tuple[float, float | None]]()
     for cell in filling.described.cells:
         has_runs = cell.overrides is not None and filling.places.get(cell.overrides)
@@ -98,7 +99,8 @@ def _leave_out(filling: Filling) -> None:
     rows = {key[:2] for key in small}
     for key, filled_cell in table.cells.items():
         if key in small or (filled_cell.worst and key[:2] in rows):
-            table.cells[key] = Cell(state="-", worst=filled_cell.worst, against=filled_cell.against,
+            state = "-" if filled_cell.inside is None else SMALL
+            table.cells[key] = Cell(state=state, worst=filled_cell.worst, against=filled_cell.against,
                                     key=filled_cell.key, runs=filled_cell.runs)  # fmt: skip
     if known := [clean for clean in small.values() if not math.isnan(clean[0])]:
         table.too_small[filling.overrides] = f"{TOO_SMALL}: without attack Average has {_ends(known, 0)}, " + (
@@ -120,6 +122,9 @@ def _put_in(own: Filling) -> None:
     for words, other in _fillings(own):
         _leave_out(other)
         table.too_small |= {key: f"{words}: {why}" for key, why in other.table.too_small.items()}
+        for key, cell in table.cells.items():
+            if other.table.cells[key].state == SMALL and not cell.ended:
+                table.cells[key] = replace(cell, state=SMALL)
         if not any(cell.ended for cell in other.table.cells.values()):
             continue
         table.stand_ins[words] = other.table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.runs import commands
-from robustfl_bench.read.runs.learning import UNLEARNED, unlearned
+from robustfl_bench.read.runs.learning import TOO_SMALL, UNLEARNED, unlearned
 from robustfl_bench.read.runs.records import text
 from robustfl_bench.read.runs.statistics import indistinguishable, two_samples
 from robustfl_bench.read.runs.values import Measured, Value
@@ -37,6 +37,8 @@ FEW = 5
 
 INFEASIBLE, NOT_YET = "n/a", "not yet"  # states: no such run can be; this version has no such option
 DIVERGED = "diverged"
+SMALL = "too small"
+"""Of runs whose models have not learned (``runs.learning.has_learned``)."""
 _SLACK = 1e-9  # of the comparison: a difference of exactly 2 points is inside
 
 
@@ -163,6 +165,8 @@ class Cell:
         """Why the cell is not compared with the number of the paper's own settings."""
         if self.stand_in:
             return "only as stand-ins"
+        if self.state == SMALL:
+            return TOO_SMALL
         if self.worst and (self.partial or self.state != DIVERGED):
             return "without all attacks"
         words = {INFEASIBLE: "infeasible", NOT_YET: "not possible in this version", "-": "without reference run"}

@@ -45,6 +45,13 @@ def shakespeare(attack: str, *rules: str) -> list[float]:
     return percent("arfl/shakespeare_quick.csv", *conditions, column="final_accuracy")
 
 
+def first_in() -> list[int]:
+    """In how many columns of bad data ARFL has the best accuracy on MNIST by writer with one seed, and their number."""
+    table = runs("arfl/writers.csv").query("attack != 'none'")
+    columns = table.pivot(index=["attack", "num_byzantine"], columns="aggregator", values="final_accuracy")
+    return [int((columns.idxmax(axis=1) == "arfl").sum()), len(columns)]
+
+
 def from_honest_fedavg() -> list[object]:
     """How many honest clients Fig. 7 has on MNIST, and the most by which the weight of one by ARFL differs from that by
     FedAvg with the honest clients alone."""
@@ -58,6 +65,15 @@ FIVE = ("fedavg", "rfa", "mkrum", "cfl", "arfl")
 """The rules of Table 2."""
 
 FACTS = (
+    Fact(
+        "it does withstand them: {:.1f} to {:.1f} in six columns of bad data, {:.1f} without. With one seed it is the "
+        "best in {} of {} of these.",
+        lambda: [
+            *extremes("arfl/writers.csv", "aggregator == 'arfl' and attack != 'none'", "final_accuracy"),
+            *writers("arfl", ("none", 0)),
+            *first_in(),
+        ],
+    ),
     Fact(
         "with the labels of half of the clients shuffled all five rules have {:.1f}, as they",
         lambda: sorted({round(number, 1) for number in shakespeare("label_shuffle", *FIVE)}),

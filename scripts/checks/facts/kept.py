@@ -94,6 +94,12 @@ def measured(name: str, column: str, *rows: str) -> list[float]:
     return [_tables()[name].cells["", row, column].mean for row in rows]
 
 
+def column(name: str, label: str) -> dict[str, float]:
+    """The numbers of a column of a paper's table without blocks, by row, without models that diverged."""
+    cells = {row: cell for (_, row, other), cell in _tables()[name].cells.items() if other == label}
+    return {row: cell.mean for row, cell in cells.items() if cell.seeds and not cell.diverged}
+
+
 def points(path: str, line: str, **places: object) -> list[float]:
     """The means of a line of a figure's points that meet the conditions, in their order."""
     table = measured_in(path)
