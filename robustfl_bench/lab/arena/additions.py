@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
@@ -90,8 +91,14 @@ def verdict(name: str, found: Sequence[Addition]) -> str:
     proven = sure(found)
     if not found:
         return f"{name} was run against no rule that has the whole list"
+    worse = sum(of.harm.value > 0 for of in found)
+    if single := sum(of.harm.n < 2 for of in found):
+        return (
+            f"{name} is below the list's worst case in {worse} of {len(found)} cases (rule and panel), by "
+            f"{fmean(of.harm.value for of in found):.0f} points on average. {single} of them have one seed, which no "
+            "test can use"
+        )
     if not proven:
-        worse = sum(of.harm.value > 0 for of in found)
         return (
             f"{name} adds nothing that the seeds show: it is below the list's worst case in {worse} of {len(found)} "
             "cases (rule and panel), and surely in none"

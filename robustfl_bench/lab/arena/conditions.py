@@ -76,7 +76,7 @@ def conditions(arena: Arena) -> Conditions:
         model=f"{str(model['_target_']).rpartition('.')[2].upper()} of {weights:,} weights",
         clients=str(track.clients),
         attackers=f"{numbers} of them",
-        attacks=listed([str(len(track.swept["attack"]) - 1), *_searching(arena)]),
+        attacks=f"{len(track.swept['attack']) - 1}{_searching(arena)}",
         accuracy=f"on test data, {judged}; seeds: {span(*map(str, (seeds[0], seeds[-1])))}",
         baseline=f"{BASELINE}{server}",
     )
@@ -100,9 +100,9 @@ def check_headline(sheet: Sheet) -> Sheet:
     return sheet
 
 
-def _searching(arena: Arena) -> list[str]:
+def _searching(arena: Arena) -> str:
     """The attacks that search for what harms a rule, in words."""
-    return [f"against the best rules one that searches ({attack})" for attack in arena.searched]
+    return f", and those that search against the best rules ({listed(arena.searched)})" if arena.searched else ""
 
 
 def own_samples(arena: Arena) -> str:

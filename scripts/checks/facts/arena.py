@@ -2,6 +2,7 @@
 
 from robustfl_bench.lab.arena.planning import SEARCHES
 from robustfl_bench.runner.store.evidence import is_part
+from scripts.checks.facts.blindspot import fallen
 from scripts.checks.facts.fact import RESULTS, Fact
 from scripts.checks.facts.kept import arena_of, runs
 
@@ -30,6 +31,11 @@ def tuned() -> list[int]:
 PAGE = "results/arena/README.md"
 
 FACTS = (
+    Fact(
+        "**Attackers who look for a rule's weakness bring {} of {} scores of 50 and more below 50.**",
+        lambda: fallen()[:2],
+        slow=True,
+    ),
     Fact(
         "{} rules so far, of whose {} scores tuning raises {} beyond the seeds and lowers {}.",
         tuned,

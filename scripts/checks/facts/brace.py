@@ -109,7 +109,7 @@ FACTS = (
         lambda: [
             kilobytes("brace", "ring")[0] / kilobytes("rar", "ring")[0],
             brace_worst()[0],
-            printed_in_table_2a()["brace"].max(),
+            printed_in_table_2a().unstack().loc["brace"].max(),
             brace().loc["signsgd"].max(),
             *brace_first()[:2],
         ],

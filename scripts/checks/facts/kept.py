@@ -1,6 +1,5 @@
 """What the kept runs say, for the facts of more than one page."""
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from io import BytesIO, StringIO
@@ -141,21 +140,6 @@ def arena_of(track: str) -> Any:
     from robustfl_bench.lab.arena.panels import Arena
 
     return Arena(_runs_of_arena(), track)
-
-
-def above_the_server() -> list[object]:
-    """Of arena silos: the partitions in which no rule without server data is above the server alone, the server's
-    samples, the rule that reads them and is above in the most panels, in how many, and of how many."""
-    from robustfl_bench.lab.arena.conclusions import above_the_server as line
-    from robustfl_bench.runner.config.names import in_words
-
-    per_class = arena_of("silos").track.config["server_data"]["samples_per_class"]
-    words = in_words(line(arena_of("silos")))
-    found = re.match(
-        r"In (.+) no rule without server data is above .* that read them: (.+?) in (\d+) of (\d+) panels", words
-    )
-    assert found is not None, words
-    return [found[1], round(per_class / CHANCE), *found.groups()[1:]]
 
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
