@@ -23,7 +23,7 @@ from robustfl_bench.runner.config.words import written
 from scripts.generators.catalogue import BAR, key_rows
 
 TRACKS = {
-    "silos": "version 2, silos", "silos_tuned": "version 2, rules tuned",
+    "silos": "version 3, silos", "silos_tuned": "version 3, rules tuned",
     "digits": "version 1, digits", "image": "version 1, images",
 }  # fmt: skip
 """The tracks and rule books of the board, the first is shown first; their names."""
