@@ -8,7 +8,7 @@ QUICK := $(addprefix tests/,test_aggregators.py test_attacks.py test_field_rules
            test_configs.py::test_the_keys_of_an_option_are_the_fields_of_what_it_makes \
            test_imports.py::test_rules_know_their_base_and_numerics_and_never_each_other)
 
-.PHONY: run test quick lint catalogue definitions agreement architecture index arena facts site bench clean
+.PHONY: run test quick lint catalogue agreement architecture index arena facts site bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,9 +39,6 @@ lint: $(VENV)/.installed
 
 catalogue: $(VENV)/.installed
 	$(BIN)/python scripts/generators/catalogue.py
-
-definitions: $(VENV)/.installed
-	$(BIN)/python scripts/generators/definitions.py
 
 agreement: $(VENV)/.installed
 	$(BIN)/python scripts/generators/agreement.py

@@ -1,11 +1,9 @@
 """Claims as formulas: which cells they compare, the verdict on hand-made numbers, the papers' own, and the pages."""
 
-import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +22,7 @@ from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.claims import Claim, Key, Side, blocks, expand
 from robustfl_bench.read.tables.table import Against, Cell, Column, Table
 from robustfl_bench.runner.config.names import readable
+from scripts.generators import agreement as script
 
 ROWS, COLUMNS = ("mine", "krum", "mean"), ("none", "ipm 1", "ipm 2")
 KEYS: list[Key] = [("", row, column) for row in ROWS for column in COLUMNS]
@@ -381,23 +380,26 @@ def test_a_claim_needs_its_keys_and_a_table(tmp_path: Path) -> None:
     assert [one.table for one in papers.read(mine).claims] == ["mine/one"]
 
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "generators" / "agreement.py"
-spec = importlib.util.spec_from_file_location("agreement_script", SCRIPT)
-assert spec is not None and spec.loader is not None
-script: Any = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(script)
-
-
-def test_the_committed_pages_are_what_the_kept_runs_say() -> None:
-    pages = script.pages()
-    described = {path.parent.name for path in script.README.parent.glob("*/*.yaml")}
-    assert "fedbuff" in described
-    root = script.RESULTS.parent
-    assert {path.parent for path in pages} == {root, script.RESULTS} | {
-        script.RESULTS / name for name in {*papers.papers(), *described}
-    }
-    for path, text in pages.items():
+def test_the_committed_overviews_are_what_the_kept_runs_say() -> None:
+    files, front = script.filled(), script.FRONT
+    assert {*files} == {front, script.README, *(script.RESULTS / name / "README.md" for name in papers.papers())}
+    for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, f"{path} is out of date: run `make agreement`"
+
+
+def test_the_pages_of_papers_and_descriptions_have_every_table_and_claim() -> None:
+    pages = {name: maker() for name, maker in script.pages().items()}
+    described = {path.with_suffix(".md"): papers.read(path) for path in script.RESULTS.glob("*/*.yaml")}
+    assert script.RESULTS / "fedbuff" / "attacked.md" in described
+    whole = {f"results/{name}/agreement.md": paper for name, paper in papers.papers().items()}
+    whole |= {path.relative_to(script.RESULTS.parent).as_posix(): paper for path, paper in described.items()}
+    for name, paper in whole.items():
+        page = pages[name].replace("\\", "")
+        rows = page.split("| seeds |\n")[1].split("\n\n")[0].splitlines()[1:]
+        assert len(rows) == len(paper.tables), name
+        assert [claim.words for claim in paper.claims if claim.words not in page] == [], name
+    numbers = {*pages} - {*whole}
+    assert len(numbers) >= 6 and all("- agreement: " in pages[name] for name in numbers), "tables with printed numbers"
 
 
 def test_the_overview_in_the_readme_is_the_commands(

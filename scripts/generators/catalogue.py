@@ -1,6 +1,6 @@
-"""Writes conf/CATALOGUE.md, the comments behind the keys in conf/, and the table of groups in conf/README.md.
+"""Writes the comments behind the keys in conf/, and the table of groups in conf/README.md. Run: make catalogue
 
-Run: make catalogue
+The site has the whole catalogue, which `robustfl-bench --list` prints group by group.
 """
 
 from collections.abc import Iterator
@@ -23,14 +23,13 @@ from robustfl_bench.runner.config.options import CONF
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.settings import Settings
 
-PAGE, README = CONF / "CATALOGUE.md", CONF / "README.md"
+PAGE, README = "conf/CATALOGUE.md", CONF / "README.md"
 BAR = "\\|"  # within a cell
 BEGIN, END = "<!-- the groups, made by `make catalogue` -->", "<!-- end -->"
 INTRODUCTION = """# Every option
 
-`make catalogue` writes this page from the files of this folder and the classes that they build, and the comments behind
-the keys in these files from the fields of the classes; tests keep both true. `robustfl-bench --list` prints the same,
-with your own options if you add `--config-dir FOLDER`; `robustfl-bench --list aggregator krum` prints the whole
+`robustfl-bench --list` prints this page group by group, with your own options if you add `--config-dir FOLDER`, from
+the files in `conf/` and the classes that they build. `robustfl-bench --list aggregator krum` prints the whole
 description of one option and its keys. The presets are not here: `--list setting`, `method`, `threat` and `experiment`
 show them.
 
@@ -105,4 +104,3 @@ if __name__ == "__main__":
     README.write_text(listed(), encoding="utf-8")
     for file, text in explained():
         file.write_text(text, encoding="utf-8")
-    PAGE.write_text(page(), encoding="utf-8")

@@ -1,17 +1,15 @@
-"""Writes results/definitions.md: the source that each part follows, and where code of its authors or of ByzFL differs.
-
-Run: make definitions
+"""Prints the site's page of definitions: the source that each part follows, and where code of its authors or of ByzFL
+differs. Run: python scripts/generators/definitions.py
 """
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from robustfl_bench.doors.catalogue.entries import CatalogueEntry, Key, entries, groups, keys_at
 from robustfl_bench.runner.config.options import CONF
 from robustfl_bench.train.parts import GROUPS
 
-PAGE = Path(__file__).parents[2] / "results" / "definitions.md"
+PAGE = "results/definitions.md"
 BAR = "\\|"  # within a cell
 ABOUT_CODE = re.compile(r"\b(code|notebooks|ByzFL)\b")
 INTRODUCTION = """# Definitions
@@ -20,8 +18,8 @@ Where published code computes something else than its paper, or than this packag
 difference, and the options that choose. The sources of parts without a known difference are in
 [conf/CATALOGUE.md](../conf/CATALOGUE.md). The defaults are those that reproduce published numbers.
 
-`make definitions` writes this page from the docstrings of the classes, in which a paragraph about code begins with
-"Code:", and from the meanings of their fields.
+`python scripts/generators/definitions.py` prints this page from the docstrings of the classes, in which a paragraph
+about code begins with "Code:", and from the meanings of their fields.
 
 | part | source | where code differs | options |
 | --- | --- | --- | --- |
@@ -59,4 +57,4 @@ def _row(entry: CatalogueEntry, paragraph: str, keys: list[Key]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print(page(), end="")

@@ -1,7 +1,7 @@
 """Every rule where the updates are elsewhere: in a file, and over processes of gloo, beside all of them in one memory.
 
     python scripts/generators/places.py --run      # measures again: results/bench/places.csv; ten minutes
-    python scripts/generators/places.py            # results/bench/places.md from that file
+    python scripts/generators/places.py            # prints the site's page of that file
 
 Each line of the file is one round of a rule from the initial model: the length of the difference between the models
 after it, there and in memory, over the length of the step; or the reason why the rule is refused.
@@ -32,6 +32,7 @@ from robustfl_bench.train.rounds import initial_state, step
 from robustfl_bench.train.storage import InMemory, OnDisk
 
 FOLDER = Path(__file__).parents[2] / "results" / "bench"
+PAGE = "results/bench/places.md"
 PROCESSES = (1, 2, 4, 7)
 PLACES = ("disk", *(f"{size} processes" if size > 1 else "1 process" for size in PROCESSES))
 ROUNDS = {
@@ -110,8 +111,10 @@ def run() -> None:
         writer.writerows(rows)
 
 
-def page(rows: list[dict[str, str]]) -> str:
+def page() -> str:
     """The page of the rows of the file."""
+    with (FOLDER / "places.csv").open() as file:
+        rows = list(csv.DictReader(file))
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     refused: dict[str, str] = {}
     for row in rows:
@@ -127,6 +130,8 @@ def page(rows: list[dict[str, str]]) -> str:
     rounds = "; ".join(f"{name}: `{' '.join(words)}`" for name, words in ROUNDS.items())
     return f"""# Rules, places and processes
 
+`python scripts/generators/places.py` prints this page; [README.md](README.md) has what rules over processes cost.
+
 **{works} of {len(rules)} rules work wherever the columns of updates are**, and give what they give in one memory:
 the same bytes with updates in a file ({stored} rules), and within {several:.0e} of the step over processes. The other
 {len(refused)} ({", ".join(refused)}) test whole models of clients. Over several processes they end with one line.
@@ -141,8 +146,8 @@ computed by columns as well, so that a rule which only sorts can differ in the l
 | --- |{" ---: |" * len(PLACES)}
 {chr(10).join(table)}
 
-`python scripts/generators/places.py --run` measures again (`places.csv`); without `--run` it writes this page. The
-tests also compare all rules on near ties and outliers of 1e12, and weights across processes (`tests/test_places.py`).
+`python scripts/generators/places.py --run` measures again (`places.csv`). The tests also compare all rules on near ties
+and outliers of 1e12, and weights across processes (`tests/test_places.py`).
 """
 
 
@@ -151,15 +156,12 @@ def _cell(values: list[float] | None) -> str:
 
 
 def main() -> None:
-    """Measure if asked to, and write the page."""
+    """Measure if asked to, and print the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", action="store_true", help="measure again")
     if parser.parse_args().run:
         run()
-    with (FOLDER / "places.csv").open() as file:
-        text = page(list(csv.DictReader(file)))
-    (FOLDER / "places.md").write_text(text)
-    print(text)
+    print(page(), end="")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Writes the pages of the site, as Markdown and the files that they link to, into a folder. Run: make site
 
-Pages of the repository keep their places, so the links between them hold. Pages of commands, columns, classes, and the
-arena's board are made from what they describe.
+Pages of the repository keep their places, so the links between them hold. Long tables are no files of the repository:
+they are made here from what they describe, under names beside the pages that explain them.
 """
 
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
@@ -20,7 +20,7 @@ from unittest.mock import patch
 from robustfl_bench.read.pages.pictures.canvas import SHOWN, save
 from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.config.names import in_words
-from scripts.generators import arena, board
+from scripts.generators import agreement, arena, board, catalogue, definitions, fedscs, kappas, places
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "conf/*.md", "results/**/*.md",
@@ -33,6 +33,8 @@ _LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?
 _STYLE = re.compile(r'<style.*?</style>| border="1" class="dataframe"', re.DOTALL)
 _STORY = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
 _OPTION = re.compile(r"conf/(aggregator|attack)/(\w+)\.yaml")
+_COMMAND = re.compile(r"(?<![\[`])`([^`\n]+)`(?![\]`])")
+_PRINTED = re.compile(r"^`([^`]+)` prints this page", re.MULTILINE)
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -40,8 +42,11 @@ def write(folder: Path) -> None:
     """Write all pages into a folder, which is made anew."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "scripts" / "site", folder)
-    made = {**copied(folder), **dict(board.pages()), **dict(reference()), **arena_tables(folder), NOTEBOOK: _notebook()}
-    for name, content in made.items():
+    made = {name: maker() for name, maker in tables().items()}
+    printed = {match[1]: name for name, text in made.items() if (match := _PRINTED.search(text))}
+    texts = {name: _linked(name, text, folder, printed) for name, text in {**copied(), **made}.items()}
+    texts |= {**dict(board.pages()), **dict(reference()), **arena_tables(folder), NOTEBOOK: _notebook()}
+    for name, content in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
@@ -57,14 +62,27 @@ def arena_tables(folder: Path) -> dict[str, str]:
     return {file.relative_to(ROOT).as_posix(): text for file, text in arena.of_site(held).items()}
 
 
-def copied(folder: Path) -> dict[str, str]:
-    """The repository's pages by their paths. The files that they link to are copied into ``folder``."""
+def copied() -> dict[str, str]:
+    """The repository's pages by their paths."""
     sources = sorted({path for pattern in COPIED for path in ROOT.glob(pattern)})
-    return {source.relative_to(ROOT).as_posix(): _linked(source, folder) for source in sources}
+    return {source.relative_to(ROOT).as_posix(): source.read_text(encoding="utf-8") for source in sources}
 
 
-def _linked(source: Path, folder: Path) -> str:
-    """A page whose links lead to files of the site."""
+def tables() -> dict[str, Callable[[], str]]:
+    """What makes each page of tables from options or kept files, by the path which it would have in the repository."""
+    makers = {catalogue.PAGE: catalogue.page, definitions.PAGE: definitions.page, places.PAGE: places.page}
+    makers[fedscs.PAGE] = fedscs.page
+    return makers | kappas.pages() | agreement.pages()
+
+
+def _linked(name: str, text: str, folder: Path, printed: Mapping[str, str]) -> str:
+    """A page whose links lead to files of the site, and the commands that print a page of the site to that page. Other
+    files that it links to are copied into ``folder``."""
+    source = ROOT / name
+
+    def explained(match: re.Match[str]) -> str:
+        page = printed.get(match[1], name)
+        return match[0] if page == name else f"[{match[0]}]({os.path.relpath(ROOT / page, source.parent)})"
 
     def linked(match: re.Match[str]) -> str:
         target = match["target"]
@@ -82,8 +100,15 @@ def _linked(source: Path, folder: Path) -> str:
         relative = os.path.relpath(path, source.parent)
         return f"{match['before']}{relative}{match['anchor'] or ''}{match['after']}"
 
-    parts = _FENCED.split(source.read_text(encoding="utf-8"))
-    return "".join(part if part.startswith("```") else _LINK.sub(linked, part) for part in parts)
+    parts = _FENCED.split(text)
+    return "".join(
+        part if part.startswith("```") else _COMMAND.sub(explained, _LINK.sub(linked, part)) for part in parts
+    )
+
+
+def links(text: str) -> Iterator[re.Match[str]]:
+    """The links of a page, without those to places of the page itself."""
+    return _LINK.finditer(_FENCED.sub("", text))
 
 
 def reference() -> Iterator[tuple[str, str]]:

@@ -122,7 +122,7 @@ FACTS = (
     ),
     Fact(
         "Five seeds, as in the paper, the last of 200 rounds, all 16 rules "
-        "([tables.md](tables.md)): {2} of {0} cells are inside, {3} within two points.",
+        "(`robustfl-results table boba/table1_mnist`): {2} of {0} cells are inside, {3} within two points.",
         lambda: agreeing("boba/table1_mnist"),
         slow=True,
     ),
@@ -145,8 +145,8 @@ FACTS = (
         lambda: [drops("avgrej").min(), drops("avgrej").max()],
     ),
     Fact(
-        "all 15 rules under all six attacks ([tables.md](tables.md)): {2} of {0} cells are inside, "
-        "{3} within two points. In {5} of these the model diverged",
+        "all 15 rules under all six attacks (`robustfl-results table boba/table2_mnist`): {2} of {0} cells are "
+        "inside, {3} within two points. In {5} of these the model diverged",
         lambda: agreeing("boba/table2_mnist"),
         slow=True,
     ),
@@ -279,8 +279,8 @@ FACTS = (
         lambda: [cells_of_boba(a, "bygars")[0] for a in ("none", "ipm")],
     ),
     Fact(
-        "with up to five seeds where a claim needs them ([tables.md](tables.md)): {2} of {0} cells are inside, {3} "
-        "within two points.",
+        "with up to five seeds where a claim needs them (`robustfl-results table boba/table7_mnist`): {2} of {0} "
+        "cells are inside, {3} within two points.",
         lambda: agreeing("boba/table7_mnist"),
         slow=True,
     ),

@@ -309,7 +309,8 @@ FACTS = (
         ),
     ),
     Fact(
-        "All {} cells are measured, in {} of them a model diverged ([tables.md](tables.md)). {} are inside.",
+        "All {} cells are measured, in {} of them a model diverged (`robustfl-results table raga/table2`). {} are "
+        "inside.",
         lambda: agreeing("raga/table2")[:3],
         slow=True,
     ),
