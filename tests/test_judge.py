@@ -20,7 +20,7 @@ from robustfl_bench.lab.studies import judge
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import ServerView
 from robustfl_bench.read.tables import sheets
-from scripts.generators import fedscs
+from scripts.generators import verdict as kept_verdict
 from tests.conftest import Bench, run_folders
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -244,9 +244,9 @@ def test_the_example_is_the_rule_of_its_definition() -> None:
 
 
 def test_what_the_page_says_of_the_example_is_the_verdict_on_its_kept_runs() -> None:
-    page = fedscs.page()
+    page = kept_verdict.page()
     assert "it keeps all 4 promises that it makes; it does not promise unanimous, scale, translation." in page
     words = (ROOT / "results" / "judge" / "README.md").read_text().partition("**The verdict**")[2]
     numbers = re.findall(r"[-+]?\d+\.\d", words)
     assert len(numbers) == 7 and [number for number in numbers if number not in page] == []
-    assert all(len(by_seed) == judge.FULL.seeds for by_seed in fedscs.judgement().accuracies.values())
+    assert all(len(by_seed) == judge.FULL.seeds for by_seed in kept_verdict.judgement().accuracies.values())

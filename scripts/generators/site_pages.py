@@ -20,7 +20,7 @@ from unittest.mock import patch
 from robustfl_bench.read.pages.pictures.canvas import SHOWN, save
 from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.config.names import in_words
-from scripts.generators import agreement, arena, board, catalogue, definitions, fedscs, kappas, places
+from scripts.generators import agreement, arena, board, catalogue, definitions, kappas, places, verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "conf/*.md", "results/**/*.md",
@@ -71,7 +71,7 @@ def copied() -> dict[str, str]:
 def tables() -> dict[str, Callable[[], str]]:
     """What makes each page of tables from options or kept files, by the path which it would have in the repository."""
     makers = {catalogue.PAGE: catalogue.page, definitions.PAGE: definitions.page, places.PAGE: places.page}
-    makers[fedscs.PAGE] = fedscs.page
+    makers[verdict.PAGE] = verdict.page
     return makers | kappas.pages() | agreement.pages()
 
 

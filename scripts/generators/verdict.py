@@ -1,23 +1,26 @@
 """Prints the site's page of the verdict on FedSCS, from the accuracy of every run in results/judge/fedscs.
 
-    python -m scripts.generators.fedscs
+    python -m scripts.generators.verdict
 
 The cost of a call in it is that of the machine that makes the page.
 """
 
 import csv
+import sys
 from pathlib import Path
 
 from robustfl_bench.lab.studies import judge
 from robustfl_bench.read.tables import sheets
-from scripts.examples.fedscs import FedScs
+
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
+from fedscs import FedScs
 
 PAGE = "results/judge/fedscs/verdict.md"
 KEPT = Path(__file__).parents[2] / "results" / "judge" / "fedscs" / "accuracy.csv"
 CLIENTS, ATTACKERS = 25, 5
 ABOUT = (
-    "`python -m scripts.generators.fedscs` prints this page; [README.md](../README.md) says what the rule is, and what "
-    "follows from it."
+    "`python -m scripts.generators.verdict` prints this page; [README.md](../README.md) says what the rule is, and "
+    "what follows from it."
 )
 COMMAND = "robustfl-bench judge fedscs:FedScs --against mkrum"
 
