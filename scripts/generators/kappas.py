@@ -36,7 +36,7 @@ def _page(name: str) -> str:
 
 def _result(line: dict[str, str]) -> Resilience:
     values = {field.name: _value(field.name, line[field.name]) for field in fields(Resilience)}
-    return Resilience(**values)  # type: ignore[arg-type]
+    return Resilience(**values)
 
 
 def _value(name: str, text: str) -> str | float | None:
