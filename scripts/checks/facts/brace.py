@@ -70,7 +70,7 @@ def inside_table_2a(column: str) -> int:
 
 
 def one_bit(rule: str) -> list[float]:
-    """The mean errors of a rule in results/brace/one_bit.md, without attack, under each attack and the worst."""
+    """The mean errors of a rule in results/brace/one_bit.yaml, without attack, under each attack and the worst."""
     table = runs("brace/one_bit_runs.csv").query("validation_share.isna() and aggregator == @rule")
     errors = (1 - table.groupby("attack")["final_accuracy"].mean())[
         ["none", "krum_attack", "trim_attack", "minmax", "adaptive"]
