@@ -13,7 +13,7 @@ from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.pairs import contenders
-from robustfl_bench.lab.arena.planning import SEARCHES
+from robustfl_bench.lab.arena.planning import SEARCHING
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
 from robustfl_bench.lab.arena.words import listed, span
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected
@@ -118,7 +118,7 @@ def _data(arena: Arena) -> Dataset:
 def not_tried(arena: Arena) -> Iterator[str]:
     """What was not tried in an arena, and may lower its scores or change their order."""
     config = arena.track.config
-    if SEARCHES[-1] not in arena.searched:
+    if SEARCHING[-1] not in arena.searched:
         yield "an attack built for the rule that it meets"
     if not arena.searched:
         yield "attackers who plan"

@@ -109,11 +109,11 @@ class ArenaPanel:
         """Whether a rule was run under all attacks; the server alone meets none."""
         return rule == SERVER or len(self.standings[rule].accuracies) == self.attacks
 
-    @property
+    @cached_property
     def unmet(self) -> set[str]:
         """The rules that did not meet the strongest attack that searches, of those that were run in the panel: their
         scores are no more than upper bounds, and none of them leads."""
-        met = [attack for attack in planning.SEARCHES if any(attack in of.beyond for of in self.standings.values())]
+        met = [attack for attack in planning.SEARCHING if any(attack in of.beyond for of in self.standings.values())]
         return {rule for rule, of in self.standings.items() if met and rule != SERVER and met[-1] not in of.beyond}
 
     @property
@@ -170,8 +170,7 @@ class ArenaPanel:
     def groups(self, rules: Iterable[str]) -> Iterator[list[str]]:
         """The rules in groups: the best with those that cannot be told from it (see ``leaders``), then the best of the
         others with those that cannot be told from it, and so on."""
-        unmet = self.unmet
-        left = self.scores(rule for rule in rules if rule not in unmet)
+        left = self.scores(rule for rule in rules if rule not in self.unmet)
         while left:
             yield (group := leaders(left, self.level))
             left = {rule: score for rule, score in left.items() if rule not in group}
@@ -209,7 +208,7 @@ class Arena:
     @cached_property
     def searched(self) -> dict[str, list[ArenaRun]]:
         """The runs under each attack that searches, where there are any."""
-        found = {attack: self.under(attack) for attack in planning.SEARCHES}
+        found = {attack: self.under(attack) for attack in planning.SEARCHING}
         return {attack: runs for attack, runs in found.items() if runs}
 
     @cached_property

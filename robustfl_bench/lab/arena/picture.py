@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from robustfl_bench.lab.arena.conditions import LOWEST
 from robustfl_bench.lab.arena.page import DIVISIONS, by_score, divided
 from robustfl_bench.lab.arena.pairs import TOP, contenders, mark
-from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena, Standing
+from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena
 from robustfl_bench.lab.arena.track import NONE, SERVER
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet, wrapped
@@ -97,7 +97,7 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
             of, reads = panel.standings[rule], SERVER_DATA in arena.needs.of(rule)
             known = panel.interval(of)
             ends = [(of.score.value - known.low,), (known.high - of.score.value,)] if known else None
-            hollow = _is_hollow(arena, of)
+            hollow = rule in panel.unmet
             handles[_UNMET if hollow else [*DIVISIONS][reads]] = axis.errorbar(
                 of.score.value, place, xerr=ends, fmt="os"[reads], color=_COLOURS[reads], linewidth=1,
                 markerfacecolor="white" if hollow else None,
@@ -132,7 +132,7 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             if best is None:
                 continue
             standing, height = panel.standings[best], place + 0.36 * (number - 0.5)
-            marks[number, _is_hollow(arena, standing)].append((standing.score.value, height))
+            marks[number, standing.rule in panel.unmet].append((standing.score.value, height))
             bounds = panel.interval(standing)
             low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
             axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
@@ -169,11 +169,6 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
         axis.plot([], [], " ", label=f"{_MARK.strip()}: does not beat the server's data alone")
     figure.legend(loc="outside upper center", ncols=3 if width == WIDTHS["page"] else 1, frameon=False)
     return figure
-
-
-def _is_hollow(arena: Arena, of: Standing) -> bool:
-    """Whether attackers who search were run in an arena, but not against this rule."""
-    return bool(arena.searched) and [*arena.searched][-1] not in of.beyond
 
 
 def _known(arena: Arena, number: int | None) -> int:

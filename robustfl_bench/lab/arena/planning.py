@@ -17,18 +17,18 @@ from robustfl_bench.lab.arena.track import ArenaRun, settle
 if TYPE_CHECKING:
     from robustfl_bench.lab.arena.panels import ArenaPanel, Standing
 
-SEARCHES = ("planned", "blindspot")
+SEARCHING = ("planned", "blindspot")
 """The attacks, the strongest last; each is the ending of an experiment's name."""
 
 MEANING = (
-    f"by {' or '.join(SEARCHES)}: attackers who search for what harms the rule, and were run against the best rules "
+    f"by {' or '.join(SEARCHING)}: attackers who search for what harms the rule, and were run against the best rules "
     "alone, leave less than the whole list"
 )
 """What it means that one of them is the worst case."""
 
 
 def cases(panel: ArenaPanel, runs: Sequence[ArenaRun], attack: str, searched: Sequence[ArenaRun]) -> list[Addition]:
-    """The rules of a panel that were run under one of the SEARCHES, the best by the list first. ``runs`` are those of
+    """The rules of a panel that were run under one of the SEARCHING, the best by the list first. ``runs`` are those of
     the panel under the list, and ``searched`` those of the track under the attack."""
     column: dict[str, dict[str, float]] = {}
     for run in settle(searched, panel.number):
@@ -38,7 +38,7 @@ def cases(panel: ArenaPanel, runs: Sequence[ArenaRun], attack: str, searched: Se
 
 
 def counted(panel: ArenaPanel, found: Iterable[Addition]) -> dict[str, Standing]:
-    """The rules of a panel that were run under SEARCHES, these among their attacks: the worst case is the least of all
+    """The rules of a panel that were run under SEARCHING, these among their attacks: the worst case is the least of all
     means. ``found`` are the cases of all panels."""
     standings: dict[str, Standing] = {}
     for of in found:
@@ -48,7 +48,7 @@ def counted(panel: ArenaPanel, found: Iterable[Addition]) -> dict[str, Standing]
 
 
 def _with(standing: Standing, of: Addition) -> Standing:
-    """A rule's standing with one of the SEARCHES among its attacks."""
+    """A rule's standing with one of the SEARCHING among its attacks."""
     standing = replace(standing, beyond={**standing.beyond, of.by: of.own})
     if of.own >= standing.worst:
         return standing

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from robustfl_bench.lab.arena.pairs import TOP, Pairs, contenders, pairs
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
-from robustfl_bench.lab.arena.planning import SEARCHES
+from robustfl_bench.lab.arena.planning import SEARCHING
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_equal
 
 SETTLED = 0.6
@@ -45,7 +45,7 @@ def look(panel: ArenaPanel, looks: Sequence[int]) -> SeedLook:
     found = pairs(panel)
     close = near(panel)
     undecided = {rule for pair in pairs(panel, close).open for rule in pair if {*pair} & {*found.rules}}
-    more = {rule: following for rule in close if rule in undecided and panel.standings[rule].attack not in SEARCHES
+    more = {rule: following for rule in close if rule in undecided and panel.standings[rule].attack not in SEARCHING
             if (following := _next(panel.standings[rule].score.n, looks))}  # fmt: skip
     if not found.all:
         return SeedLook(panel, found, {}, "fewer than two rules have all attacks")

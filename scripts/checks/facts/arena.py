@@ -1,6 +1,6 @@
 """The facts of results/arena/README.md."""
 
-from robustfl_bench.lab.arena.planning import SEARCHES
+from robustfl_bench.lab.arena.planning import SEARCHING
 from robustfl_bench.runner.store.evidence import is_part
 from scripts.checks.facts.blindspot import fallen
 from scripts.checks.facts.fact import RESULTS, Fact
@@ -10,7 +10,7 @@ from scripts.checks.facts.kept import arena_of, runs
 def hours_of_version_2() -> list[float]:
     """The hours of one core that the kept runs of the arena's version 2 took: rules as they come, tuned, in other
     tracks, from nudged models, and against attackers who search; then those of all."""
-    searched = [f"arena/silos/{attack}.csv.gz" for attack in SEARCHES]
+    searched = [f"arena/silos/{attack}.csv.gz" for attack in SEARCHING]
     kinds = ("arena/silos/*", "arena/silos_tuned/*", "arena/tracks/*", "arena/rounding.csv.gz", "planned/[!c]*.csv*")
     found = [sorted(path for path in RESULTS.glob(kind) if not is_part(path)) for kind in kinds]
     files = [[path.relative_to(RESULTS).as_posix() for path in of] for of in found]

@@ -14,7 +14,7 @@ from robustfl_bench.lab.arena.additions import Addition
 from robustfl_bench.lab.arena.order import is_attacked
 from robustfl_bench.lab.arena.panels import HALF, Arena
 from robustfl_bench.lab.arena.picture import leading
-from robustfl_bench.lab.arena.planning import SEARCHES, by_rule
+from robustfl_bench.lab.arena.planning import SEARCHING, by_rule
 from robustfl_bench.lab.arena.track import HONEST, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, rows_of_panels
 from robustfl_bench.lab.arena.words import cells, listed, number, sentence
@@ -162,8 +162,8 @@ ATTACKS = ArenaView("attacks", "which attacks to try first", _sheets_of_attacks,
 
 def _found(arena: Arena) -> Sequence[Addition]:
     if not (found := arena.additions):
-        raise NoRuns(f"no rule of arena {arena.track.name} was run under {listed(SEARCHES)}; robustfl-bench arena "
-                     f"attack {SEARCHES[-1]} --protocol {arena.track.name} runs it")  # fmt: skip
+        raise NoRuns(f"no rule of arena {arena.track.name} was run under {listed(SEARCHING)}; robustfl-bench arena "
+                     f"attack {SEARCHING[-1]} --protocol {arena.track.name} runs it")  # fmt: skip
     return found
 
 
@@ -173,9 +173,8 @@ def answer(arena: Arena) -> str:
     worst = Counter(of.attack for panel in arena.panels.values() for of in panel.standings.values())
     words = [f"{additions.verdict(name, of)}. By its mean it is the worst case in {worst[name]} of these cases"
              for name in arena.searched if (of := [each for each in found if each.by == name])]  # fmt: skip
-    least = {(of.panel, of.rule): of for panel in dict.fromkeys(each.panel for each in found)
-             for of in by_rule(panel, found).values()}  # fmt: skip
-    held = [of for of in least.values() if of.panel.scaled(of.least) >= HALF]
+    least = [of for panel in dict.fromkeys(each.panel for each in found) for of in by_rule(panel, found).values()]
+    held = [of for of in least if of.panel.scaled(of.least) >= HALF]
     broken = sorted(
         (of for of in held if of.score.value < HALF), key=lambda of: of.score.value - of.panel.scaled(of.least)
     )
@@ -206,11 +205,10 @@ def _sheets_of_searches(arena: Arena) -> list[Sheet]:
 
 def _carried_out(arena: Arena, name: str) -> dict[tuple[int, str, str], list[str]]:
     """What the runs of a rule in a panel ended with; unknown where all models diverged."""
-    from robustfl_bench.parts.attacks.pool import POOL
-    from robustfl_bench.parts.attacks.pool import SEARCHES as ASKING
+    from robustfl_bench.parts.attacks.pool import POOL, SEARCHES
     from robustfl_bench.parts.attacks.steered import HEADINGS
 
-    quiet = [policy for policy in POOL if policy not in ASKING]
+    quiet = [policy for policy in POOL if policy not in SEARCHES]
     policies = {"planned": [*POOL], "blindspot": [*quiet, *(f"push {heading}" for heading in HEADINGS)]}[name]
     counts = defaultdict[tuple[int, str, str], Counter[str]](Counter)
     for run in arena.searched[name]:
