@@ -120,11 +120,11 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
 @for_print
 def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     """The best rule of each division in each panel: its score, the lowest known so far, with its interval, by whether
-    it reads server data; hollow if attackers who plan were not run against it."""
+    it reads server data."""
     width = WIDTHS[frame.width or "page"]
     figure = sheet(width, 0.6 + 0.31 * len(arena.panels))
     axis = figure.subplots()
-    marks = defaultdict[tuple[int, bool], list[tuple[float, float]]](list)
+    marks = defaultdict[int, list[tuple[float, float]]](list)
     alone = []
     for place, panel in enumerate(arena.panels.values()):
         for number, (_, rules, top) in enumerate(divided(arena, panel)):
@@ -132,7 +132,7 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             if best is None:
                 continue
             standing, height = panel.standings[best], place + 0.36 * (number - 0.5)
-            marks[number, standing.rule in panel.unmet].append((standing.score.value, height))
+            marks[number].append((standing.score.value, height))
             bounds = panel.interval(standing)
             low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
             axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
@@ -147,13 +147,10 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             )
         if panel.server:
             alone.append((panel.server.score.value, place))
-    for (number, hollow), points in marks.items():
-        axis.plot(*zip(*points, strict=True), "os"[number], color=_COLOURS[number], markersize=5,
-                  markerfacecolor="white" if hollow else None)  # fmt: skip
+    for number, points in marks.items():
+        axis.plot(*zip(*points, strict=True), "os"[number], color=_COLOURS[number], markersize=5)
     for number, name in enumerate(DIVISIONS):
         axis.plot([], [], "os"[number], color=_COLOURS[number], markersize=5, label=f"best of the {name}")
-    if any(hollow for _, hollow in marks):
-        axis.plot([], [], "o", color="#333333", markersize=5, markerfacecolor="white", label=_UNMET)
     if alone:
         axis.plot(*zip(*alone, strict=True), "|", color="#555555", markersize=10, label="the server's data alone")
     axis.set_yticks(
