@@ -146,9 +146,9 @@ def sentence(case: Facts) -> str:
     first, *others = case["group"]
     best = f"the best of {case['compared']}, {first['rule']}, keeps {first['score']:.0f} under its worst known attack"
     if use["rule"] == ALONE:
-        return f"Train on your {case['own_samples']} alone: {best} under its worst known attack."
+        return f"Train on your {case['own_samples']} alone: {best}."
     if not use["is_safe"]:
-        return f"Nothing is safe: {best} under its worst known attack."
+        return f"Nothing is safe: {best}."
     names = [rule["rule"] for rule in others]
     more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
     tied = f" {len(names)} cannot be told from it: {', '.join(names[:_NAMED])}{more}." if names else ""
