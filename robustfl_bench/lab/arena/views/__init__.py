@@ -6,6 +6,7 @@
 ``needs``      robustness against cost and needs, and kappa, searched without training, against the worst case
 ``numbers``    at which share of attackers a rule collapses, and the price of a wrong f
 ``books``      the rules as they come against the rules tuned
+``tracks``     whether other tracks have the same order of rules
 """
 
 from robustfl_bench.lab.arena.views.attacks import ATTACKS, SEARCHED
@@ -15,7 +16,8 @@ from robustfl_bench.lab.arena.views.clients import CLASSES, DETECTION
 from robustfl_bench.lab.arena.views.needs import KAPPA, PARETO
 from robustfl_bench.lab.arena.views.numbers import COLLAPSE, DECLARED
 from robustfl_bench.lab.arena.views.rounds import RACE, STABILITY
+from robustfl_bench.lab.arena.views.tracks import TRACKS
 
-_VIEWS = (ATTACKS, DETECTION, STABILITY, CLASSES, PARETO, COLLAPSE, DECLARED, BOOKS, KAPPA, RACE, SEARCHED)
+_VIEWS = (ATTACKS, DETECTION, STABILITY, CLASSES, PARETO, COLLAPSE, DECLARED, BOOKS, KAPPA, RACE, SEARCHED, TRACKS)
 VIEWS: dict[str, ArenaView] = {view.name: view for view in _VIEWS}
 """The views by name."""

@@ -1,0 +1,185 @@
+"""Whether cheaper data have the answers of dearer ones: a track's order of the rules beside that of the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base import seeding
+from robustfl_bench.base.console import counted
+from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
+from robustfl_bench.lab.arena.planning import SEARCHING
+from robustfl_bench.lab.arena.track import SERVER, tracks
+from robustfl_bench.lab.arena.views.base import ArenaView
+from robustfl_bench.lab.arena.words import bounds, cells, number, span
+from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.read.runs.statistics import Estimate, Interval
+from robustfl_bench.read.tables.sheets import Sheet
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+BEST = 8
+"""So many of a panel's best rules are its leaders, whose order is harder to foretell than that of all."""
+
+_DRAWS = 1000
+_NAMED = 5  # rules of a picture
+_LIST = "the list"
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The scores in two panels of the rules that both have, under the attacks that both have: the ``list``, or the
+    attack of SEARCHING that is named. ``track`` is asked whether it foretells ``panel``, so its score comes second."""
+
+    panel: ArenaPanel
+    track: str
+    attacks: str
+    scores: Mapping[str, tuple[Estimate, Estimate]]
+
+    @cached_property
+    def correlation(self) -> Interval:
+        """Spearman's rank correlation of all rules."""
+        return _correlated(list(self.scores.values()))
+
+    @cached_property
+    def leading(self) -> Interval | None:
+        """That of the BEST in the other panel; None unless there are more rules than these."""
+        best = sorted(self.scores.values(), key=lambda pair: -pair[1].value)[:BEST]
+        return _correlated(best) if len(self.scores) > BEST else None
+
+    @property
+    def chosen(self) -> tuple[str, Estimate, str, Estimate]:
+        """The best rule of the other panel with its score in this one, and the best of this one with its own."""
+        there, here = (max(self.scores, key=lambda rule: self.scores[rule][place].value) for place in (1, 0))
+        return there, self.scores[there][0], here, self.scores[here][0]
+
+
+def _correlated(pairs: Sequence[tuple[Estimate, Estimate]]) -> Interval:
+    """Spearman's rank correlation of the scores with its 95% interval over draws of the rules, with replacement."""
+    import numpy as np
+
+    scores = np.array([[of.value for of in pair] for pair in pairs])
+    drawn = seeding.generator(0, "rank correlation", len(pairs)).integers(len(pairs), size=(_DRAWS, len(pairs)))
+    low, high = np.nanquantile([_ranked(numbers) for numbers in scores[drawn]], [0.025, 0.975]).tolist()
+    return Interval(_ranked(scores), low, high, len(pairs))
+
+
+def _ranked(numbers: np.ndarray) -> float:
+    """The correlation of the ranks of two columns; nan where one is constant."""
+    import numpy as np
+    from scipy.stats import rankdata
+
+    if (numbers.min(axis=0) == numbers.max(axis=0)).any():
+        return np.nan
+    return float(np.corrcoef(*(rankdata(column) for column in numbers.T))[0, 1])
+
+
+def orders(arena: Arena) -> list[Orders]:
+    """The panels of other tracks with the partition and the share of attackers of one of this track's, and at least
+    ENOUGH rules of it, under the list and under the strongest attack that searches. Raises NoRuns if there are none."""
+    others = list(_others(arena))
+    found = [of for place in arena.by_list for other in others for of in _both(arena, place, other)]
+    if not found:
+        raise NoRuns(f"no other track has {ENOUGH} rules in a panel of arena {arena.track.name}")
+    return found
+
+
+def _others(arena: Arena) -> Iterator[Arena]:
+    """The other tracks with runs."""
+    for name in tracks():
+        with suppress(NoRuns):
+            if name != arena.track.name:
+                yield Arena(arena.table, name)
+
+
+def _both(arena: Arena, place: tuple[int, str], other: Arena) -> Iterator[Orders]:
+    number, partition = place
+    there = next((of for of in other.by_list if (other.share(of[0]), of[1]) == (arena.share(number), partition)), None)
+    if there is None:
+        return
+    by_attacks = {_LIST: _shared(arena.by_list[place], other.by_list[there])}
+    if all(SEARCHING[-1] in of.searched for of in (arena, other)):
+        by_attacks[SEARCHING[-1]] = _shared(arena.panels[place], other.panels[there])
+    for attacks, scores in by_attacks.items():
+        if len(scores) >= ENOUGH:
+            yield Orders(arena.by_list[place], other.track.name, attacks, scores)
+
+
+def _shared(panel: ArenaPanel, other: ArenaPanel) -> dict[str, tuple[Estimate, Estimate]]:
+    """The scores of the rules that were run under all attacks of both panels, those that search included."""
+    names = [rule for rule in panel.standings if rule != SERVER and rule in other.standings]
+    pairs = {rule: (panel.standings[rule], other.standings[rule]) for rule in names
+             if all(of.is_whole(rule) and rule not in of.unmet for of in (panel, other))}  # fmt: skip
+    return {rule: (first.score, second.score) for rule, (first, second) in pairs.items()
+            if not math.isnan(first.score.value + second.score.value)}  # fmt: skip
+
+
+def answer(arena: Arena) -> str:
+    """What each of the other tracks foretells, in a sentence."""
+    by_track: dict[tuple[str, str], list[Orders]] = {}
+    for of in orders(arena):
+        by_track.setdefault((of.track, of.attacks), []).append(of)
+    return "; ".join(f"{track}, under {attacks}: {_worth(found)}" for (track, attacks), found in by_track.items())
+
+
+def _worth(found: Sequence[Orders]) -> str:
+    """What one track foretells."""
+    of_all = sorted(f"{of.correlation.mean:.2f}" for of in found)
+    lost = fmean(best.value - kept.value for _, kept, _, best in (of.chosen for of in found))
+    where = f"in {counted(len(found), 'panel')}"
+    return f"rank correlation {span(of_all[0], of_all[-1])} {where}, and its best rule is {lost:.0f} points behind here"
+
+
+def _bounds(interval: Interval | None) -> str:
+    return f" ({interval.low:.2f} to {interval.high:.2f})" if interval else ""
+
+
+def _sheets(arena: Arena) -> list[Sheet]:
+    found = orders(arena)
+    rows = []
+    for of in found:
+        there, kept, here, best = of.chosen
+        all_rules, leading = of.correlation, of.leading
+        rows.append(cells([
+            arena.titled(of.panel), of.track, of.attacks, str(len(of.scores)),
+            number(all_rules.mean, 2) + _bounds(all_rules),
+            (number(leading.mean, 2) if leading else "") + _bounds(leading),
+            f"{there}: {kept.value:.0f}{bounds(kept.interval())}", f"{here}: {best.value:.0f}{bounds(best.interval())}",
+        ]))  # fmt: skip
+    return [Sheet(
+        above=[f"Arena {arena.track.name}: which other tracks foretell its order", f"{answer(arena)}."],
+        heading=["panel", "track", "attacks", "rules", "all", f"its best {BEST}", "its best rule keeps here",
+                 "the best here"],
+        rows=rows,
+        labels=3,
+        footnotes=[
+            "panels of the same partition and share of attackers; rules: those that both ran under all their attacks",
+            f"all, its best {BEST}: Spearman's rank correlation of scores, of these rules and of those that lead in "
+            "the other track, with its 95% interval over draws of the rules",
+            "the best here: of these rules. Scores with their 95% intervals over seeds",
+        ],
+    )]  # fmt: skip
+
+
+def _picture(arena: Arena, frame: Frame) -> Figure:
+    shown = []
+    for of in (of for of in orders(arena) if of.leading):
+        named = sorted(of.scores, key=lambda rule: -max(score.value for score in of.scores[rule]))[:_NAMED]
+        points = [NamedPoint(rule, second.value, first.value, shown=rule in named)
+                  for rule, (first, second) in of.scores.items()]  # fmt: skip
+        under = "" if of.attacks == _LIST else f", {of.attacks}"
+        shown.append(ScatterPanel(f"{of.track}{under}\n{of.panel.partition}, {arena.share(of.panel.number)}", points))
+    heading = f"Scores in arena {arena.track.name} beside those in other tracks"
+    return draw_scatter(shown, "score in the other track", "score here", heading, frame=frame)
+
+
+TRACKS = ArenaView("tracks", "whether other tracks have the same order of rules", _sheets, _picture)
