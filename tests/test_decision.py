@@ -120,6 +120,17 @@ def test_the_table_of_the_readme_has_every_case_and_says_where_nothing_was_run(
     assert "| attackers plant a backdoor, clients have like data | not run |" in nothing
 
 
+def test_beside_the_answer_stands_what_the_rule_keeps_on_images(arena: Arena) -> None:
+    both = [*decisions.cases({"digits": arena, decisions.IMAGES: arena})]
+    _, _, keeps, images, *_ = printed(both, "iid")
+    assert keeps.startswith("Keeps 75 (75 to 75) under")
+    assert images == "On images (digits, 8 x 8) it keeps 75 (75 to 75) under worst."
+    like, *_ = decisions.table(both, {"silos": arena}).splitlines()[2:]
+    assert "| 75 (75 to 75) under worst; on digits 75 (75 to 75) |" in like
+    lacking = decisions.on_images(both[0] | {"attackers": 3}, arena)
+    assert lacking is None, "no panel there has this share of attackers"
+
+
 def test_the_readme_decides_on_its_first_screen_in_few_words() -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     begin, table = readme.partition("<!-- decisions of silos")[::2]

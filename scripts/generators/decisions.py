@@ -27,6 +27,9 @@ ROWS = (
 )
 """The first cases of the table in words, each with its partition and whether the server has data."""
 
+IMAGES = "fashion"
+"""The track that has the panels of the first one on images."""
+
 _LASTING = "robustfl-bench -m +experiment=backdoor_persistence"
 
 
@@ -40,8 +43,28 @@ def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
                 arena = arenas[name] if book is Track else Arena(arenas[name].table, name, book)
                 for number, partition in [place for place in arena.panels if place not in answered]:
                     with suppress(ConfigError):  # too little was run to say anything
-                        yield from [recommend(arena, partition, str(number), reads).facts for reads in (False, True)]
+                        found = [recommend(arena, partition, str(number), reads).facts for reads in (False, True)]
+                        plain = book is Track and name != IMAGES
+                        yield from [{**case, "images": on_images(case, arenas.get(IMAGES))} if plain else case
+                                    for case in found]  # fmt: skip
                         answered.add((number, partition))
+
+
+def on_images(case: Facts, arena: Arena | None) -> Facts | None:
+    """What the rule to use keeps on images, in the panel of the same partition and share of attackers; None where it
+    was not run under all attacks there."""
+    if arena is None or case["use"] is None:
+        return None
+    rule, share = case["use"]["rule"], case["attackers"] / case["clients"]
+    for (number, partition), panel in arena.panels.items():
+        if (partition, number / arena.track.clients) == (case["partition"], share) and rule in panel.standings:
+            standing, met = panel.standings[rule], rule not in panel.unmet
+            if panel.is_whole(rule) and met and not math.isnan(standing.score.value):
+                bounds = panel.interval(standing)
+                interval = [round(bounds.low, 2), round(bounds.high, 2)] if bounds else None
+                return {"arena": arena.track.name, "data": conditions(arena).data, "attack": standing.attack,
+                        "score": round(standing.score.value, 2), "interval": interval}  # fmt: skip
+    return None
 
 
 def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
@@ -78,16 +101,18 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     use = case["use"]
     if use is None:
         return "too little was run to say", f"`{case['more']}`", ""
+    images = case.get("images")
+    there = f"; on {images['data'].partition(',')[0]} {scored(images)}" if images else ""
     first, *others = case["group"]
     line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
     if use["rule"] == ALONE:
         best = f"the best of {case['compared']}, {linked(first['rule'])}, keeps {first['score']:.0f}"
-        return f"**train on your {case['own_samples']}**: {best}", line, scored(use)
+        return f"**train on your {case['own_samples']}**: {best}", line, scored(use) + there
     words = linked(use["rule"]) if use["is_safe"] else f"nothing is safe; the best is {linked(use['rule'])}"
     tied = f", tied with {len(others)} more" * bool(others)
     alone = case["server_alone"]
     doubt = f", not shown above your {case['own_samples']} alone ({alone['score']:.0f})" if use["doubt"] else ""
-    return f"{words}{tied}{doubt}", line, f"{scored(use)} under {use['attack']}"
+    return f"{words}{tied}{doubt}", line, f"{scored(use)} under {use['attack']}{there}"
 
 
 def _backdoor(arena: Arena | None) -> tuple[str, str, str, str]:

@@ -116,7 +116,7 @@ def number_meant(asked: str, clients: int, numbers: Sequence[int], partition: st
 
 
 def lines(case: Facts) -> Iterator[str]:
-    """The answer for a reader, in at most nine lines."""
+    """The answer for a reader, in at most ten lines."""
     words = "with" if case["server_data"] else "without"
     yield (
         f"{case['partition']}, {share_of(case)} attackers ({case['attackers']} of {case['clients']} clients), {words} "
@@ -126,6 +126,8 @@ def lines(case: Facts) -> Iterator[str]:
     use, alone = case["use"], case["server_alone"]
     if use and use["rule"] != ALONE:
         yield f"Keeps {scored(use)} under its worst known attack, {use['attack']}: {BASELINE}."
+    if images := case.get("images"):
+        yield f"On images ({images['data']}) it keeps {scored(images)} under {images['attack']}."
     if alone:
         doubt = ", and the seeds do not show that the rule keeps more" * bool(use and use["doubt"])
         yield f"The server's {case['own_samples']} alone keep {scored(alone)}{doubt}."
