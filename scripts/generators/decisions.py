@@ -107,7 +107,9 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
     if use["rule"] == ALONE:
         best = f"the best of {case['compared']}, {linked(first['rule'])}, keeps {first['score']:.0f}"
-        return f"**train on your {case['own_samples']}**: {best}", line, scored(use) + there
+        samples = case["own_samples"].removeprefix("own ")
+        advice = f"train on your own {samples}" if case["server_data"] else f"label {samples} and train on them alone"
+        return f"**{advice}**: {best}", line, scored(use) + there
     words = linked(use["rule"]) if use["is_safe"] else f"nothing is safe; the best is {linked(use['rule'])}"
     tied = f", tied with {len(others)} more" * bool(others)
     alone = case["server_alone"]
