@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena import claims, conclusions, error_rates, findings, page, pairs, picture, rounding
-from robustfl_bench.lab.arena.conditions import LOWEST, check_headline, not_tried
+from robustfl_bench.lab.arena.conditions import check_headline, not_tried
 from robustfl_bench.lab.arena.decision import FILE
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import tracks
 from robustfl_bench.lab.arena.views import VIEWS, books
 from robustfl_bench.lab.arena.views.base import ArenaView
-from robustfl_bench.lab.arena.words import listed, sentence
+from robustfl_bench.lab.arena.words import LOWEST, listed, sentence
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, SHOWN, save
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.records import NoRuns

@@ -12,10 +12,10 @@ from robustfl_bench.doors.catalogue.entries import CatalogueEntry, entries
 from robustfl_bench.doors.catalogue.measures import facts
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.page import by_score, divided
-from robustfl_bench.lab.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.tuned import BOOKS
-from robustfl_bench.lab.arena.words import bounds, listed, number
+from robustfl_bench.lab.arena.words import HALF, SERVER_DATA, bounds, listed, number
 from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable

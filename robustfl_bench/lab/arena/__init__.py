@@ -2,14 +2,14 @@
 
 ``track``      the runs of a protocol, by rule, partition and attack
 ``tuned``      the same of rules that are tuned in each panel
-``conditions`` under which conditions scores hold, and what was not tried
 ``panels``     the scores of the rules in each partition with each number of attackers
 ``pairs``      which of the best rules of a panel can be told apart, and which are equal
 ``race``       which rules get more seeds
 ``order``      the rules' order, and its agreement between seeds and sizes
 ``checks``     what a rule needs and depends on: measured, not declared
 ``needs``      the same for the rules in a table of runs
-``flags``      reasons to doubt a rule's worst case
+``conditions`` under which conditions scores hold, what was not tried, and reasons to doubt a worst case
+``words``      the sentences and tables, from ``templates/``
 ``page``       all of these as tables
 ``picture``    the scores as pictures
 ``claims``     the papers' claims about their rules, judged

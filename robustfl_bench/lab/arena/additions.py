@@ -1,21 +1,29 @@
-"""What an attack adds to the list of a track: the rules whose worst case it makes worse."""
+"""What an attack adds to the list of a track: the rules whose worst case it makes worse.
+
+Attacks that search for what harms the rule they meet are run against the best rules of a panel, in an experiment of
+their own, ``TRACK_ATTACK``, since one run costs dozens of others. They count as every attack of the track's list does:
+by their mean over seeds, and where it is the least, it is the worst case.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
-from robustfl_bench.lab.arena.words import bounds, cells, listed, number
+from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun, settle
+from robustfl_bench.lab.arena.words import bounds, said, tabled
 from robustfl_bench.read.runs.statistics import Estimate, bootstrapped, chance_if_equal, least, rejected
-from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.read.tables.sheets import Sheet
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
+    from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
+
+SEARCHING = ("planned", "blindspot")
+"""The attacks that search, the strongest last; each is the ending of an experiment's name."""
 
 Column = Mapping[str, Mapping[str, float]]
 """Accuracies in percent under the new attack, by rule and seed."""
@@ -76,6 +84,42 @@ def _less(means: np.ndarray) -> np.ndarray:
     return np.hstack([np.full((len(means), 1), -1.0), least(means[:, 1:])])
 
 
+def searches(panel: ArenaPanel, runs: Sequence[ArenaRun], attack: str, searched: Sequence[ArenaRun]) -> list[Addition]:
+    """The rules of a panel that were run under one of SEARCHING, the best by the list first. ``runs`` are those of the
+    panel under the list, and ``searched`` those of the track under the attack."""
+    column: dict[str, dict[str, float]] = {}
+    for run in settle(searched, panel.number):
+        if run.num_byzantine and run.partition == panel.partition and run.state != "infeasible":
+            column.setdefault(run.rule, {})[run.seed] = 100 * run.accuracy
+    return additions(panel, runs, attack, {rule: column[rule] for rule in panel.standings if rule in column})
+
+
+def counted(panel: ArenaPanel, found: Iterable[Addition]) -> dict[str, Standing]:
+    """The rules of a panel that were run under SEARCHING, these among their attacks: the worst case is the least of all
+    means. ``found`` are the cases of all panels."""
+    standings: dict[str, Standing] = {}
+    for of in found:
+        if _is_of(of, panel):
+            standing = standings.get(of.rule, panel.standings[of.rule])
+            standing = replace(standing, beyond={**standing.beyond, of.by: of.own})
+            is_worst = of.own < standing.worst
+            standings[of.rule] = replace(standing, worst=of.own, attack=of.by, score=of.score) if is_worst else standing
+    return standings
+
+
+def by_rule(panel: ArenaPanel, found: Iterable[Addition]) -> Mapping[str, Addition]:
+    """Of the cases that are of a panel, the one that leaves least of each rule."""
+    lowest: dict[str, Addition] = {}
+    for of in found:
+        if _is_of(of, panel) and (of.rule not in lowest or of.own < lowest[of.rule].own):
+            lowest[of.rule] = of
+    return lowest
+
+
+def _is_of(of: Addition, panel: ArenaPanel) -> bool:
+    return (of.panel.number, of.panel.partition) == (panel.number, panel.partition)
+
+
 def sure(found: Sequence[Addition]) -> list[Addition]:
     """Those whose worst case the attack surely makes worse: tests at 5% over seeds, shared among the looks of the
     panel, and corrected for their number in it."""
@@ -89,24 +133,15 @@ def sure(found: Sequence[Addition]) -> list[Addition]:
 def verdict(name: str, found: Sequence[Addition]) -> str:
     """Whether the attack adds to the list, in a sentence."""
     proven = sure(found)
-    if not found:
-        return f"{name} was run against no rule that has the whole list"
-    worse = sum(of.harm.value > 0 for of in found)
-    if single := sum(of.harm.n < 2 for of in found):
-        return (
-            f"{name} is below the list's worst case in {worse} of {len(found)} cases (rule and panel), by "
-            f"{fmean(of.harm.value for of in found):.0f} points on average. {single} of them have one seed, which no "
-            "test can use"
-        )
-    if not proven:
-        return (
-            f"{name} adds nothing that the seeds show: it is below the list's worst case in {worse} of {len(found)} "
-            "cases (rule and panel), and surely in none"
-        )
-    most = max(proven, key=lambda of: of.harm.value)
-    return (
-        f"{name} adds to the list: the worst case is surely lower in {len(proven)} of {len(found)} cases (rule and "
-        f"panel), by up to {most.harm.value:.1f} points ({most.rule}, {most.panel.partition})"
+    return said(
+        "tables.verdict",
+        name=name,
+        found=found,
+        worse=sum(of.harm.value > 0 for of in found),
+        single=sum(of.harm.n < 2 for of in found),
+        points=fmean(of.harm.value for of in found) if found else 0,
+        proven=proven,
+        most=max(proven, key=lambda of: of.harm.value, default=None),
     )
 
 
@@ -116,35 +151,17 @@ def idle(arena: Arena, found: Sequence[Addition]) -> list[str]:
     return [attack for attack in arena.track.swept["attack"] if attack not in (NONE, *needed)]
 
 
-def sheet(arena: Arena, name: str, found: Sequence[Addition]) -> Sheet:
-    """The new attack against the list, in each of these cases."""
-    proven = sure(found)
-    rows = []
-    for of in found:
-        interval = of.harm.interval()
-        words = f" ({interval.low:.1f} to {interval.high:.1f})" if interval else ""
-        rows.append([
-            *cells([arena.titled(of.panel), of.rule, number(of.least), of.attack, number(of.own)]),
-            Printed(number(of.harm.value) + words, best=of in proven),
-            *cells([number(of.panel.scaled(of.least)), of.words, str(of.harm.n)]),
-        ])  # fmt: skip
-    return Sheet(
-        above=[f"Attack {name} against the list of arena {arena.track.name}", f"{verdict(name, found)}."],
-        heading=["panel", "rule", "worst of the list", "by", name, "worse by", "score", "score with it", "seeds"],
-        rows=rows,
-        labels=2,
-        bold="surely worse than the whole list",
-        footnotes=[
-            "accuracies in percent, means over seeds. worse by: the list's worst case less the accuracy under this "
-            "attack, in points, with its 95% interval over seeds",
-            f"score, score with it: under the list and under {name}, in percent of what honest clients alone reach, "
-            "over the seeds of both",
-            "surely: tests at 5% over seeds, shared among three looks where the track has them, and corrected for the "
-            "number of rules in a panel (Benjamini and Hochberg)",
-        ],
-        report=[
-            f"With it, these of the list would be the worst for none of the rules above: {listed(idle(arena, found))}."
-        ]
-        if found
-        else [],
-    )
+def sheet(
+    arena: Arena,
+    name: str,
+    found: Sequence[Addition],
+    carried_out: Mapping[tuple[int, str, str], Sequence[str]] | None = None,
+) -> Sheet:
+    """The new attack against the list, in each of these cases; with what the attackers ``carried_out``, if given, by
+    number, partition and rule."""
+    proven, carried = sure(found), [] if carried_out is None else ["carried out"]
+    records = [{"of": of, "is_proven": of in proven, "interval": of.harm.interval(), "carried":
+                [(carried_out or {}).get((of.panel.number, of.panel.partition, of.rule), ["unknown"]) for _ in carried]}
+               for of in found]  # fmt: skip
+    return tabled("tables.addition", records, arena=arena, name=name, found=found, verdict=verdict(name, found),
+                  carried_out=carried, idle=idle(arena, found))  # fmt: skip

@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
+from typing import Any
 
-from robustfl_bench.lab.arena.conditions import LOWEST, conditioned
+from robustfl_bench.lab.arena.conditions import conditioned
 from robustfl_bench.lab.arena.findings import NEAR, clean_accuracy, heterogeneity, idle, near
-from robustfl_bench.lab.arena.page import SCORE_MEANING
 from robustfl_bench.lab.arena.pairs import TOP, beside_server, contenders, pairs
-from robustfl_bench.lab.arena.panels import ENOUGH, HALF, SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
 from robustfl_bench.lab.arena.race import SETTLED
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.views import books
 from robustfl_bench.lab.arena.views.attacks import answer
-from robustfl_bench.lab.arena.words import bounds, cells, listed, number, sentence, span
+from robustfl_bench.lab.arena.words import HALF, SERVER_DATA, bounds, ends, number, said, sentence, span, tabled
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import chance_if_equal, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Printed, Sheet
@@ -40,35 +40,17 @@ def conclusions(arena: Arena, earlier: Arena) -> list[str]:
 
 def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
     """The same for each panel, as a table."""
-    rows = []
+    records = []
     for place, panel in arena.panels.items():
-        rules, found = contenders(panel), _beside(arena.by_list[place], earlier)
+        rules = contenders(panel)
         above, below = beside_server(panel, rules)
-        reading = [rule for rule in above if SERVER_DATA in arena.needs.of(rule)]
-        attack, often = Counter(panel.standings[rule].attack for rule in rules).most_common(1)[0]
-        rows.append(cells([
-            arena.titled(panel), str(len(rules)), str(_keeping(panel)), str(near(panel)),
-            str(len(above) - len(reading)) if panel.server else "", listed(reading, 3) if panel.server else "",
-            str(len(below)) if panel.server else "", f"{attack} {often}",
-            "" if found is None else f"{found:.2f}",
-        ]))  # fmt: skip
-    heading = ["panel", "rules", f"{HALF:g} or more", f"within {NEAR:g}", "above the server", "above it, with its data",
-               "below the server", "worst attack", f"order of {earlier.track.name}"]  # fmt: skip
-    glance = Sheet(
-        above=[f"Arena {arena.track.name}: its panels at a glance"],
-        heading=heading,
-        rows=rows,
-        footnotes=[
-            f"numbers of rules. {HALF:g} or more: score. within {NEAR:g}: points of the honest clients' mean, under "
-            "every attack",
-            "above, below the server: than the server's own samples alone, beyond the seeds (Welch tests at 5%, "
-            f"corrected for the number of rules); above it: rules without {SERVER_DATA}, then those that read it. An "
-            "attack that was not run may lower a rule, and none lowers the server",
-            "worst attack: the worst case of the most rules, and of how many. order of "
-            f"{earlier.track.name}: rank correlation with the worst cases of the same rules there",
-        ],
-    )
-    return conditioned(glance, arena)
+        records.append({
+            "panel": panel, "rules": rules, "above": above, "below": below, "keeping": _keeping(panel),
+            "near": near(panel), "reading": [rule for rule in above if SERVER_DATA in arena.needs.of(rule)],
+            "worst": Counter(panel.standings[rule].attack for rule in rules).most_common(1)[0],
+            "order": _beside(arena.by_list[place], earlier),
+        })  # fmt: skip
+    return conditioned(tabled("findings.glance", records, arena=arena, earlier=earlier, NEAR=NEAR), arena)
 
 
 def above_the_server(arena: Arena) -> str:
@@ -82,31 +64,21 @@ def above_the_server(arena: Arena) -> str:
     partitions = dict.fromkeys(panel.partition for panel in panels)
     never = [name for name in partitions if not any(blind[panel] for panel in panels if panel.partition == name)]
     counts = [
-        f"{_span(sorted(len(blind[panel]) for panel in row))} with {arena.share(number)} attackers"
-        for number in arena.settled
-        if (row := [panel for panel in panels if panel.number == number and panel.partition not in never])
-    ]
-    often = Counter(rule for rules in above.values() for rule in rules if rule in reads)
-    than = f"above the server's own samples alone beyond the seeds, by scores that are {LOWEST}"
-    line = f"Rules without {SERVER_DATA} that are {than}"
-    if never:
-        line = f"In {listed(never)} no rule without {SERVER_DATA} is {than}"
-    ending = f"{'; elsewhere' if never else ':'} {listed(counts)}" if counts else ""
-    reading = listed(f"{rule} in {count} of {len(panels)} panels" for rule, count in often.most_common(2))
-    return f"{line}{ending}{f'. Of those that read them: {reading}' if often else ''}."
+        {"number": attackers, "counts": [len(blind[panel]) for panel in row]} for attackers in arena.settled
+        if (row := [panel for panel in panels if panel.number == attackers and panel.partition not in never])
+    ]  # fmt: skip
+    often = Counter(rule for rules in above.values() for rule in rules if rule in reads).most_common(2)
+    return said("findings.above_the_server", arena=arena, never=never, counts=counts, often=often, panels=panels)
 
 
 def half(arena: Arena) -> str:
     """How many rules keep half of what honest clients reach."""
-    parts = []
+    rows = []
     for attackers in arena.settled:
         row = sorted(arena.row(attackers), key=_keeping)
-        ends = span(*(f"{_keeping(panel)} ({panel.partition})" for panel in (row[0], row[-1])))
-        parts.append(f"{ends} of {len(contenders(row[0]))} with {arena.share(attackers)} attackers")
-    return (
-        f"Number of rules that keep at least {HALF:g}% of what the honest clients alone reach, whatever the attack: "
-        f"{', '.join(parts)}."
-    )
+        between = span(*(f"{_keeping(panel)} ({panel.partition})" for panel in (row[0], row[-1])))
+        rows.append({"number": attackers, "ends": between, "rules": len(contenders(row[0]))})
+    return said("findings.half", arena=arena, rows=rows)
 
 
 def _keeping(panel: ArenaPanel) -> int:
@@ -124,49 +96,32 @@ def plans(arena: Arena) -> str:
 def tuning(arena: Arena) -> str:
     """What tuning changes."""
     with suppress(NoRuns):
-        return f"Defaults decide. {sentence(books.answer(arena, books.books(arena)))}."
+        return said("findings.tuning", answer=books.answer(arena, books.books(arena)))
     return ""
 
 
 def worst_attacks(arena: Arena) -> str:
     """How often each attack is the worst for a rule."""
     counts = Counter(panel.standings[rule].attack for panel in arena.panels.values() for rule in contenders(panel))
-    words = ", ".join(f"{attack} {count}" for attack, count in counts.most_common())
     never = [name for name in arena.track.swept["attack"][1:] if name not in counts]
-    ending = f"; never: {listed(never)}" if never else ""
-    return f"Of the {counts.total()} worst cases (rule and panel), so many are due to each attack: {words}{ending}."
+    return said("findings.worst_attacks", counts=counts, never=never)
 
 
 def told_apart(arena: Arena, earlier: Arena) -> str:
-    """The share of pairs told apart in the panels of both tracks."""
-    return (
-        f"Of the pairs of the best {TOP} rules of a panel, {_shares(arena)} can be told apart ({earlier.track.name}: "
-        f"{_shares(earlier)}); {_reached(arena)} are told apart or equal."
-    )
-
-
-def _reached(arena: Arena) -> str:
-    """In how many panels enough pairs are told apart or equal."""
-    shares = [known.share_settled for panel in arena.panels.values() if (known := pairs(panel)).all]
-    return f"in {sum(share >= SETTLED for share in shares)} of {len(shares)} panels at least {100 * SETTLED:.0f}%"
-
-
-def _shares(arena: Arena) -> str:
-    """The shares of pairs told apart, the least and the largest."""
-    shares = [100 * known.share_apart for panel in arena.panels.values() if (known := pairs(panel)).all]
-    return f"{_span(sorted(shares))}%" if shares else "none"
+    """The share of pairs told apart in the panels of both tracks, and in how many panels enough pairs are settled."""
+    known, before = ([of for panel in track.panels.values() if (of := pairs(panel)).all] for track in (arena, earlier))
+    shares, shares_earlier = (f"{ends(100 * of.share_apart for of in every)}%" if every else "none"
+                              for every in (known, before))  # fmt: skip
+    settled = sum(of.share_settled >= SETTLED for of in known)
+    return said("findings.told_apart", earlier=earlier, shares=shares, shares_earlier=shares_earlier, settled=settled,
+                panels=len(known), TOP=TOP, SETTLED=SETTLED)  # fmt: skip
 
 
 def order(arena: Arena) -> str:
     """How alike the orders of the rules are in the panels."""
     held = [found for first, second in combinations(arena.panels.values(), 2)
             if (found := correlation(first, second)) is not None]  # fmt: skip
-    if not held:
-        return ""
-    return (
-        "The orders of the rules in two panels have a rank correlation of "
-        f"{_span(sorted(held), 2)} (1: the same order)."
-    )
+    return said("findings.order", held=held) if held else ""
 
 
 def order_against(arena: Arena, earlier: Arena) -> str:
@@ -175,11 +130,8 @@ def order_against(arena: Arena, earlier: Arena) -> str:
     held = sorted((found, panel) for found, panel in known if found is not None)
     if not held:
         return ""
-    ends = span(*(f"{found:.2f} ({panel})" for found, panel in (held[0], held[-1])))
-    return (
-        f"The order of the rules and that of the same rules in the same panel of {earlier.track.name} have a rank "
-        f"correlation of {ends}."
-    )
+    between = span(*(f"{found:.2f} ({panel})" for found, panel in (held[0], held[-1])))
+    return said("findings.order_against", earlier=earlier, ends=between)
 
 
 def _beside(panel: ArenaPanel, earlier: Arena) -> float | None:
@@ -196,10 +148,6 @@ def correlation(first: ArenaPanel, second: ArenaPanel) -> float | None:
     return rank_correlation(*([of.standings[rule].worst for rule in shared] for of in (first, second)))
 
 
-def _span(ascending: Sequence[float], digits: int = 0) -> str:
-    return span(*(f"{number:.{digits}f}" for number in (ascending[0], ascending[-1])))
-
-
 def compared(base: Arena, others: Sequence[Arena]) -> Iterator[Sheet]:
     """For each panel of a track that others have by the same name: the scores of the rules in all of them."""
     for place, panel in base.by_list.items():
@@ -209,26 +157,15 @@ def compared(base: Arena, others: Sequence[Arena]) -> Iterator[Sheet]:
 
 
 def _sheet(base: Arena, panel: ArenaPanel, held: Mapping[str, ArenaPanel]) -> Sheet:
-    name, shown = base.track.name, {base.track.name: panel, **held}
+    shown = {base.track.name: panel, **held}
     known = [set(contenders(of)) for of in held.values()]
     rules = [rule for rule in contenders(panel) if any(rule in others for others in known)]
-    rows = [*rules, *[SERVER] * any(of.server is not None for of in shown.values())]
     best = {track: _best(of, rules) for track, of in shown.items()}
-    return Sheet(
-        above=[
-            f"Arena {listed(shown)}: {base.titled(panel)}",
-            *(f"{track} against {name}: {_change(panel, of)}" for track, of in held.items()),
-        ],
-        heading=["rule", *shown],
-        rows=[[Printed(rule), *(Printed(_score(of, rule), best=rule in best[track]) for track, of in shown.items())]
-              for rule in rows],
-        bold=f"cannot be told from the best of the {ENOUGH} or more rules of its column, with the most seeds",
-        footnotes=[
-            *SCORE_MEANING[:1],
-            "beyond the seeds: by Welch's test at 5%, corrected for the number of rules "
-            "(Benjamini and Hochberg). order: the rank correlation of the worst cases",
-        ],
-    )  # fmt: skip
+    records = [{"rule": rule, "scores": [Printed(_score(of, rule), best=rule in best[track])
+                                         for track, of in shown.items()]}
+               for rule in [*rules, *[SERVER] * any(of.server is not None for of in shown.values())]]  # fmt: skip
+    changes = [{"track": track, **_change(panel, of)} for track, of in held.items()]
+    return tabled("findings.compared", records, base=base, panel=panel, shown=shown, changes=changes, ENOUGH=ENOUGH)
 
 
 def _best(panel: ArenaPanel, rules: Sequence[str]) -> set[str]:
@@ -244,7 +181,7 @@ def _score(panel: ArenaPanel, rule: str) -> str:
     return number(standing.score.value) + bounds(panel.interval(standing))
 
 
-def _change(first: ArenaPanel, second: ArenaPanel) -> str:
+def _change(first: ArenaPanel, second: ArenaPanel) -> dict[str, Any]:
     """Which rules score higher or lower in the second panel beyond the seeds, and how alike the orders are."""
     before, after = (panel.scores(contenders(panel)) for panel in (first, second))
     shared = [rule for rule in before if rule in after]
@@ -252,25 +189,13 @@ def _change(first: ArenaPanel, second: ArenaPanel) -> str:
     moved = rejected(chances, max(first.level, second.level))
     up = [rule for rule in shared if rule in moved and after[rule].value > before[rule].value]
     down = [rule for rule in shared if rule in moved and rule not in up]
-    order = correlation(first, second)
-    return f"of {len(shared)} rules, beyond the seeds higher {listed(up)}; lower {listed(down)}" + (
-        f"; order {order:.2f}" if order is not None else ""
-    )
+    return {"shared": len(shared), "up": up, "down": down, "order": correlation(first, second)}
 
 
 def orders(base: Arena, others: Sequence[Arena]) -> Sheet:
     """How alike the orders of the rules are in the panels of other tracks and in those of a track."""
     panels = list(base.by_list.values())
-    rows = []
-    for arena in others:
-        for panel in arena.by_list.values():
-            found = [correlation(panel, of) for of in panels]
-            rows.append(cells([arena.track.name, arena.titled(panel), str(len(contenders(panel))),
-                               *("" if each is None else f"{each:.2f}" for each in found)]))  # fmt: skip
-    return Sheet(
-        above=[f"The order of the rules in other tracks and in the panels of {base.track.name}"],
-        heading=["track", "panel", "rules", *(f"{of.partition} {base.share(of.number)}" for of in panels)],
-        rows=rows,
-        labels=2,
-        footnotes=["rank correlation of the worst cases of the rules that both panels have; 1: the same order"],
-    )
+    records = [{"arena": arena, "panel": panel, "rules": contenders(panel), "found": [
+                "" if (alike := correlation(panel, of)) is None else f"{alike:.2f}" for of in panels]}
+               for arena in others for panel in arena.by_list.values()]  # fmt: skip
+    return tabled("findings.orders", records, base=base, panels=panels)

@@ -9,25 +9,21 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import counted
+from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.pairs import contenders
-from robustfl_bench.lab.arena.planning import SEARCHING
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
-from robustfl_bench.lab.arena.words import listed, span
+from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected
-from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.store.folders import LAST
 
 if TYPE_CHECKING:
     from robustfl_bench.lab.arena.panels import Arena
     from robustfl_bench.parts.datasets.base import Dataset
-
-
-LOWEST = "the lowest known so far"
-"""What a score is: a further attack can lower it, and none can raise it."""
 
 
 @dataclass(frozen=True)
@@ -63,22 +59,15 @@ def conditions(arena: Arena) -> Conditions:
     model = track.config["model"]
     weights = num_params(targets.build(model), dataset)
     seeds = sorted(panel.standings[rule].score.n for panel in panels for rule in contenders(panel))
-    rounds = track.config["rounds"]
-    first = rounds - (LAST - 1) * track.config["eval_every"]
-    judged = f"the mean of the last {LAST} evaluations, of rounds {first} to {rounds}"
-    if track.judged == "final_accuracy":
-        judged = f"that after the last of {rounds} rounds"
-    alone = [f"{panel.server.score.value:.0f}" for panel in panels if panel.server and panel.server.score.n]
-    server = f", and a model of the server's {own_samples(arena)} alone {span(min(alone), max(alone))}" if alone else ""
-    numbers = " or ".join(map(str, track.numbers))
+    alone = [panel.server.score.value for panel in panels if panel.server and panel.server.score.n]
     return Conditions(
         data=f"{dataset.name}, {' x '.join(map(str, dataset.input_shape[1:] or dataset.input_shape))}",
         model=f"{str(model['_target_']).rpartition('.')[2].upper()} of {weights:,} weights",
         clients=str(track.clients),
-        attackers=f"{numbers} of them",
-        attacks=f"{len(track.swept['attack']) - 1}{_searching(arena)}",
-        accuracy=f"on test data, {judged}; seeds: {span(*map(str, (seeds[0], seeds[-1])))}",
-        baseline=f"{BASELINE}{server}",
+        attackers=f"{' or '.join(map(str, track.numbers))} of them",
+        attacks=said("tables.attacks_run", arena=arena, attacks=track.swept["attack"]),
+        accuracy=said("tables.judged", track=track, LAST=LAST, seeds=seeds),
+        baseline=said("tables.baseline", BASELINE=BASELINE, own=own_samples(arena), alone=alone),
     )
 
 
@@ -98,11 +87,6 @@ def check_headline(sheet: Sheet) -> Sheet:
             "clients, attackers, attacks, accuracy and baseline; arena.conditions.conditioned adds them"
         )
     return sheet
-
-
-def _searching(arena: Arena) -> str:
-    """The attacks that search for what harms a rule, in words."""
-    return f", and those that search against the best rules ({listed(arena.searched)})" if arena.searched else ""
 
 
 def own_samples(arena: Arena) -> str:
@@ -189,32 +173,22 @@ def _surely(differences: _Differences) -> dict[str, dict[str, Interval]]:
 def doubts(settled: Mapping[int, Sequence[ArenaRun]], needs: RuleNeeds) -> Sheet:
     """The flags of every rule; ``settled`` are the runs by number of attackers."""
     by_number = {number: remarks(runs) for number, runs in settled.items()}
-    rows = []
+    records = []
     for rule in sorted({rule for of in by_number.values() for rule in of}):
         known = needs.check(rule)
         flags = [known] if isinstance(known, str) else known.flags
         for number, of in by_number.items():
             flags += _words(of.get(rule, Remarks()), number)
-        rows.append([Printed(rule), Printed("; ".join(flags))])
-    return Sheet(
-        above=[
-            "Flags: reasons to doubt a rule's worst case",
-            "helped by: accuracy above that without attack, worst beaten by: a single attack that does more harm than "
-            "attack=worst; in points, where a paired test over partitions and seeds, corrected for the number of rules "
-            "and attacks (Benjamini and Hochberg, 5%), finds a difference",
-        ],
-        heading=["rule", "flags"],
-        rows=rows,
-        labels=2,
-        footnotes=["depends on ... (x%): the aggregate of one round then changes by x% of its length"],
-    )
+        records.append({"rule": rule, "flags": "; ".join(flags)})
+    return tabled("tables.doubts", records)
 
 
 def _words(of: Remarks, number: int) -> list[str]:
     words = []
     for begin, sign, differences in (("helped by", 1, of.helping), (f"{WORST} is beaten by", -1, of.stronger)):
         if differences:
-            strongest_first = sorted(differences.items(), key=lambda item: -item[1].mean)
-            names = ", ".join(f"{name} ({sign * difference.mean:+.1f})" for name, difference in strongest_first)
+            points = {name: sign * difference.mean for name, difference in differences.items()}
+            strongest_first = sorted(points, key=lambda name: -sign * points[name])
+            names = ", ".join(f"{name} ({points[name]:+.1f})" for name in strongest_first)
             words.append(f"{begin} {names}, {number} attackers")
     return [*words, *([f"diverged in {counted(of.diverged, 'run')}, {number} attackers"] if of.diverged else [])]

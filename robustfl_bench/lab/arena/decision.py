@@ -3,11 +3,12 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError, DataError, similar
+from robustfl_bench.lab.arena import words
 from robustfl_bench.runner.store.kept import ARENA, FOLDER
 
 Facts = Mapping[str, Any]
@@ -47,7 +48,6 @@ MEANT = {
 """What users call the partitions; several names of partitions where it is not one of them."""
 
 _NEAR = 0.005  # of the clients: shares that differ by less are the same
-_NAMED = 3  # rules of a group
 
 
 def read(file: Path = FILE) -> list[Facts]:
@@ -115,46 +115,9 @@ def number_meant(asked: str, clients: int, numbers: Sequence[int], partition: st
     raise ConfigError(line)
 
 
-def lines(case: Facts) -> Iterator[str]:
+def lines(case: Facts) -> list[str]:
     """The answer for a reader, in at most ten lines."""
-    words = "with" if case["server_data"] else "without"
-    yield (
-        f"{case['partition']}, {share_of(case)} attackers ({case['attackers']} of {case['clients']} clients), {words} "
-        f"server data, {case['rule_book']}"
-    )
-    yield sentence(case)
-    use, alone = case["use"], case["server_alone"]
-    if use and use["rule"] != ALONE:
-        yield f"Keeps {scored(use)} under its worst known attack, {use['attack']}: {BASELINE}."
-    if images := case.get("images"):
-        yield f"On images ({images['data']}) it keeps {scored(images)} under {images['attack']}."
-    if alone:
-        doubt = ", and the seeds do not show that the rule keeps more" * bool(use and use["doubt"])
-        yield f"The server's {case['own_samples']} alone keep {scored(alone)}{doubt}."
-    yield f"Type: {use['command'] if use else case['more']}"
-    if use:
-        if use["paper"]:
-            yield f"Paper: {', '.join(filter(None, (use['paper'], use['url'])))}"
-        if use["entry"]:
-            yield f"About it: {use['entry']}"
-    yield f"Not tried: {', '.join(case['not_tried'])}."
-
-
-def sentence(case: Facts) -> str:
-    """What to do, in a sentence or two."""
-    use = case["use"]
-    if use is None:
-        return f"{case['answer'][0].upper()}{case['answer'][1:]}."
-    first, *others = case["group"]
-    best = f"the best of {case['compared']}, {first['rule']}, keeps {first['score']:.0f} under its worst known attack"
-    if use["rule"] == ALONE:
-        return f"Train on your {case['own_samples']} alone: {best}."
-    if not use["is_safe"]:
-        return f"Nothing is safe: {best}."
-    names = [rule["rule"] for rule in others]
-    more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
-    tied = f" {len(names)} cannot be told from it: {', '.join(names[:_NAMED])}{more}." if names else ""
-    return f"Use {use['rule']}: it keeps more than any other of {case['compared']}.{tied}"
+    return words.lines("cases.decision", case=case, share=share_of(case), scored=scored, ALONE=ALONE, BASELINE=BASELINE)
 
 
 def share_of(case: Facts) -> str:

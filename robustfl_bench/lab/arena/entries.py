@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.lab.arena.page import SCORE_MEANING
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, Track
-from robustfl_bench.lab.arena.words import bounds, cells, number
+from robustfl_bench.lab.arena.words import tabled
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.sheets import Sheet
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RUNS, FACTS = "runs.csv", "entry.yaml"
-_HEADING = ("rule", "lowest score", "partition", "attackers", "by", "mean score", "panels", "runs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +69,9 @@ def result(entry: ArenaEntry, book: Callable[[str], Track] = Track) -> Sheet:
     arena = Arena(entry.runs, entry.protocol, book)
     own = [(panel, panel.standings[rule]) for panel in arena.panels.values() for rule in panel.standings
            if rule not in (HONEST, "average") or rule == entry.name]  # fmt: skip
-    rows = [
-        cells([panel.partition, str(panel.number), number(of.score.value) + bounds(panel.interval(of)),
-               number(of.worst), of.attack, number(of.clean), number(panel.honest)])
-        for panel, of in own
-    ]  # fmt: skip
-    lowest, place, by = _lowest(own)
-    return Sheet(
-        above=[f"{entry.name} in the arena's protocol {entry.protocol}",
-               f"lowest score: {number(lowest)}, {place.partition} with {place.number} attackers, by {by.attack}"],
-        heading=("partition", "attackers", "score", "worst case", "by", "no attack", HONEST),
-        rows=rows,
-        labels=2,
-        footnotes=SCORE_MEANING[:1],
-    )  # fmt: skip
+    score, panel, by = _lowest(own)
+    records = [{"panel": panel, "of": of} for panel, of in own]
+    return tabled("tables.entry", records, entry=entry, score=score, panel=panel, by=by)
 
 
 def _lowest(own: Sequence[tuple[ArenaPanel, Standing]]) -> tuple[float, ArenaPanel, Standing]:
@@ -111,13 +98,10 @@ def sheet(arena: Arena) -> Sheet:
         for rule, standing in panel.standings.items():
             if not math.isnan(standing.score.value):
                 held.setdefault(rule, []).append((panel, standing))
-    ordered = sorted(held, key=lambda rule: (-_lowest(held[rule])[0], rule))
-    rows = []
-    for rule in ordered:
+    records = []
+    for rule in sorted(held, key=lambda rule: (-_lowest(held[rule])[0], rule)):
         lowest, panel, by = _lowest(held[rule])
         mean = sum(of.score.value for _, of in held[rule]) / len(held[rule])
-        count = sum(of.cells for _, of in held[rule])
-        rows.append(cells([rule, number(lowest), panel.partition, str(panel.number), by.attack, number(mean),
-                           str(len(held[rule])), str(count)]))  # fmt: skip
-    above = [f"Entries of the arena's protocol {arena.track.name}, by their lowest known score"]
-    return Sheet(above, _HEADING, rows, footnotes=SCORE_MEANING[:1])
+        records.append({"rule": rule, "lowest": lowest, "panel": panel, "by": by, "mean": mean,
+                        "panels": len(held[rule]), "runs": sum(of.cells for _, of in held[rule])})  # fmt: skip
+    return tabled("tables.entries", records, arena=arena)

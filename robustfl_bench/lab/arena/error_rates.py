@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena.pairs import TOP
-from robustfl_bench.lab.arena.words import cells, span
+from robustfl_bench.lab.arena.words import ends, said, tabled
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.store.kept import ARENA, FOLDER, sealed_content
 
@@ -42,38 +42,16 @@ def words(arena: Arena, panel: ArenaPanel) -> str:
         return ""
     seeds = max((line["seeds"] for line in lines), key=int)
     lines = [line for line in lines if line["seeds"] == seeds]
-    where = "" if lines[0]["track"] == arena.track.name else f" with seeds of {lines[0]['track']}"
-    pair, family, out, held = (_share(lines, name) for name in ("pair", "any_pair", "left_out", "covered"))
-    return (
-        f"simulated{where}, all rules made equal, {seeds} seeds each: a pair is told apart at 5% in {pair}, any pair "
-        f"of the best {TOP} in {family}; a rule is left out of the first group in {out}; intervals hold the true score "
-        f"in {held}"
-    )
+    return said("tables.error_rates_say", arena=arena, track=lines[0]["track"], seeds=seeds, TOP=TOP, **_shares(lines))
 
 
 def sheet(arena: Arena) -> Sheet:
     """The error rates of all simulated panels of a track."""
-    rows = [cells([line["partition"], arena.share(int(line["attackers"])), line["rules"], line["seeds"],
-                   *(_share([line], name) for name in HEADING[6:])])
-            for line in simulated() if line["test"] == USED and line["track"] == arena.track.name]  # fmt: skip
-    return Sheet(
-        above=[f"Arena {arena.track.name}: how often tests and intervals err, simulated"],
-        heading=["partition", "attackers", "rules", "seeds", "pair", "worst pair", "any pair", "left out", "held",
-                 "worst held", "told apart"],
-        rows=rows,
-        labels=2,
-        footnotes=[
-            "the seeds of a panel's rules are drawn again with replacement, the same for all rules, each rule moved to "
-            f"the same true score. pair: the pairs of the best {TOP} that a test at 5% tells apart, on average and the "
-            "worst; any pair: whether it tells one apart as the page does, corrected for their number and for three "
-            "looks; left out: how often a rule is not in the first group",
-            "held: the 95% intervals that hold the true score, on average and of the worst rule: one that fails in a "
-            "few seeds alone shows nothing of it in the others. told apart: the pairs, if no rule is moved",
-        ],
-    )  # fmt: skip
+    records = [{**line, **_shares([line]), "share": arena.share(int(line["attackers"]))}
+               for line in simulated() if line["test"] == USED and line["track"] == arena.track.name]  # fmt: skip
+    return tabled("tables.error_rates", records, arena=arena, TOP=TOP)
 
 
-def _share(lines: Sequence[Mapping[str, str]], name: str) -> str:
-    """A share in percent, or from which to which."""
-    found = sorted(100 * float(line[name]) for line in lines)
-    return f"{span(f'{found[0]:.1f}', f'{found[-1]:.1f}')}%"
+def _shares(lines: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The shares in percent, or from which to which."""
+    return {name: f"{ends((100 * float(line[name]) for line in lines), 1)}%" for name in HEADING[6:]}

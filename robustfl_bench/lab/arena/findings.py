@@ -10,18 +10,18 @@ from typing import Any
 
 from robustfl_bench.lab.arena import page
 from robustfl_bench.lab.arena.conditions import conditioned, remarks
-from robustfl_bench.lab.arena.pairs import MARK_MEANING, mark
-from robustfl_bench.lab.arena.panels import HALF, REFERENCE, Arena, ArenaPanel
+from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
+from robustfl_bench.lab.arena.panels import REFERENCE, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.lab.arena.views.base import ArenaView
-from robustfl_bench.lab.arena.words import bounds, cells, listed, span
+from robustfl_bench.lab.arena.words import listed, said, tabled
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import compose, options
 
-NEAR = 5.0
+NEAR = 5
 """Points below the honest clients' mean that count as little."""
 
 _IID = "iid"
@@ -46,12 +46,6 @@ def answered(arena: Arena) -> dict[ArenaView, list[Sheet]]:
     return known
 
 
-def _by_partition(row: list[ArenaPanel], count: Callable[[ArenaPanel], int]) -> str:
-    """A count in each partition, the largest first."""
-    counts = sorted(((count(panel), panel.partition) for panel in row), key=lambda item: -item[0])
-    return ", ".join(f"{name} {number}" for number, name in counts) if counts[0][0] else "none in any partition"
-
-
 def _rules(panel: ArenaPanel) -> list[str]:
     return [rule for rule in panel.standings if rule != SERVER and panel.is_whole(rule)]
 
@@ -59,18 +53,18 @@ def _rules(panel: ArenaPanel) -> list[str]:
 def heterogeneity(arena: Arena) -> str:
     """How many rules stay near the honest clients' mean in each partition, and, unless ``conclusions`` tests it, above
     the server's samples alone."""
-    parts = []
-    for of in arena.settled:
-        row = arena.row(of)
-        parts.append(f"with {arena.share(of)} attackers, of {len(_rules(row[0]))}: {_by_partition(row, near)}")
-        if all(panel.server for panel in row) and not arena.track.is_raced:
-            above = _by_partition(row, _above_server)
-            parts[-1] += f" (better than the server's own samples alone: {above})"
-    fewest = f"With {arena.share(min(arena.settled))} attackers more rules hold where all clients have like data. "
-    return (
-        f"{fewest * _is_heterogeneity(arena)}Number of rules that end within {NEAR:g} points of the honest clients' "
-        f"mean under every attack, {'; '.join(parts)}."
-    )
+    counts = []
+    for number in arena.settled:
+        row = arena.row(number)
+        above = _by_partition(row, _above_server) if all(of.server for of in row) and not arena.track.is_raced else []
+        held = _by_partition(row, near)
+        counts.append({"number": number, "rules": len(_rules(row[0])), "near": held, "above": above})
+    return said("findings.heterogeneity", arena=arena, counts=counts, NEAR=NEAR, is_it=_is_heterogeneity(arena))
+
+
+def _by_partition(row: list[ArenaPanel], count: Callable[[ArenaPanel], int]) -> list[tuple[int, str]]:
+    """A count in each partition, the largest first."""
+    return sorted(((count(panel), panel.partition) for panel in row), key=lambda item: -item[0])
 
 
 def near(panel: ArenaPanel) -> int:
@@ -93,25 +87,10 @@ def _above_server(panel: ArenaPanel) -> int:
 
 def best_rules(arena: Arena) -> Sheet:
     """The best rules of each division in each panel, as a table."""
-    rows = []
-    for panel in arena.panels.values():
-        server = f"{panel.server.score.value:.0f}{bounds(panel.interval(panel.server))}" if panel.server else ""
-        groups = [_group(panel, rules, top) for _, rules, top in page.divided(arena, panel)]
-        rows.append(cells([panel.partition, arena.share(panel.number), *groups, server]))
-    return conditioned(
-        Sheet(
-            above=[f"Arena {arena.track.name}: the best rules, with their scores"],
-            heading=["partition", "attackers", *page.DIVISIONS, "server alone"],
-            rows=rows,
-            labels=4,
-            footnotes=[
-                *page.SCORE_MEANING,
-                "after the first rule: those with the most seeds that cannot be told from it, by score",
-                MARK_MEANING,
-            ],
-        ),
-        arena,
-    )
+    records = [{"panel": panel, "groups": [_group(panel, rules, top) for _, rules, top in page.divided(arena, panel)]}
+               for panel in arena.panels.values()]  # fmt: skip
+    table = tabled("findings.best_rules", records, arena=arena, DIVISIONS=page.DIVISIONS, BELOW=BELOW, UNSHOWN=UNSHOWN)
+    return conditioned(table, arena)
 
 
 def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str:
@@ -119,38 +98,24 @@ def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str
     order = [panel.standings[rule] for rule in rules if rule in top]
     if not order:
         return ""
-    words = f"{order[0].rule} {order[0].score.value:.0f}{bounds(panel.interval(order[0]))}"
-    if order[0].score.n < 2:
-        return f"{words}; one seed tells no rules apart"
-    words = ", ".join(filter(None, (words, mark(panel, order[0].rule))))
-    if order[0].score.value < HALF:
-        return f"{words}; no rule reaches {HALF:g}"
     most = panel.most_run(of.rule for of in order)
     others = [of.rule for of in order[1:] if of.rule in most]
-    fewer = len(order) - 1 - len(others)
-    return "; ".join([words, *[listed(others, 8)] * bool(others), *[f"{fewer} with fewer seeds"] * bool(fewer)])
+    return said("findings.group", panel=panel, first=order[0], mark=mark(panel, order[0].rule), others=others,
+                fewer=len(order) - 1 - len(others))  # fmt: skip
 
 
 def clean_accuracy(arena: Arena) -> str:
     """Whether accuracy without attack says anything of the worst case."""
-    parts, known = [], []
-    for of in arena.settled:
+    rows = []
+    for number in arena.settled:
         values = []
-        for panel in arena.row(of):
+        for panel in arena.row(number):
             pairs = [(panel.standings[rule].clean, panel.standings[rule].worst) for rule in _rules(panel)]
             if len(pairs) >= _MANY:
                 values.append(rank_correlation([clean for clean, _ in pairs], [worst for _, worst in pairs]))
-        if values:
-            ends = span(*(f"{value:+.2f}" for value in (min(values), max(values))))
-            parts.append(f"{ends} with {arena.share(of)} attackers")
-            known += values
-    if not parts:
-        return ""
-    predicts = "predicts" if min(known) > _LITTLE else "does not predict"
-    if min(known) <= _LITTLE < max(known):
-        predicts = "predicts, but not everywhere,"
-    turned = ". Where it is negative, rules that are better without attack are worse under it" * (min(known) < -_LITTLE)
-    return f"Accuracy without attack {predicts} the worst case: their rank correlation is {listed(parts)}{turned}."
+        rows += [{"number": number, "values": values}] if values else []
+    known = [value for row in rows for value in row["values"]]
+    return said("findings.clean_accuracy", arena=arena, rows=rows, known=known, LITTLE=_LITTLE) if rows else ""
 
 
 def helping(arena: Arena) -> str:
@@ -166,10 +131,8 @@ def helping(arena: Arena) -> str:
         if counts:
             attack, count = counts.most_common(1)[0]
             points, rule = most[attack]
-            parts.append(
-                f"with {arena.share(of)} attackers, {attack} helps {count} rules, {rule} by {points:.0f} points"
-            )
-    return f"Some attacks at the strength of their papers help: {'; '.join(parts)}." if parts else ""
+            parts.append({"number": of, "attack": attack, "count": count, "rule": rule, "points": points})
+    return said("findings.helping", arena=arena, parts=parts) if parts else ""
 
 
 def chosen_rates(arena: Arena) -> str:
@@ -180,25 +143,16 @@ def chosen_rates(arena: Arena) -> str:
     tried = sorted({float(rate) for rate in compose.swept([f"+experiment={rates}"])["lr"]})
     chosen = {(run.rule, run.partition): run.lr for run in arena.runs if run.validated and run.rule != HONEST}
     counts = Counter(chosen.values())
-    words = ", ".join(f"{counts[rate]} times {rate:g}" for rate in reversed(tried) if counts[rate])
-    return (
-        "Each rule runs with the options of its paper, and validation without attack chooses only its "
-        f"rate, between {tried[0]:g} and {tried[-1]:g}: {words}, of {len(chosen)}."
-        if chosen else ""
-    )  # fmt: skip
+    used = [(counts[rate], rate) for rate in reversed(tried) if counts[rate]]
+    return said("findings.rates", tried=tried, used=used, total=len(chosen)) if chosen else ""
 
 
 def idle(arena: Arena) -> str:
     """Rules that are the plain mean when nobody attacks: their defaults let them do nothing."""
     shares = alike(arena)
-    named = [f"{rule} ({100 * share:.0f}% of its runs)" for rule, share in
+    named = [{"rule": rule, "share": share} for rule, share in
              sorted(shares.items(), key=lambda item: -item[1]) if share > _ALIKE]  # fmt: skip
-    if not named:
-        return ""
-    return (
-        "So large are some defaults that a rule does nothing without attack: the recalls of all classes are those of "
-        f"the plain mean at the same rate for {listed(named)}."
-    )
+    return said("findings.idle", named=named) if named else ""
 
 
 def alike(arena: Arena) -> dict[str, float]:
@@ -239,8 +193,8 @@ def protocol(arena: Arena) -> Sheet:
         "rules": _rules_run(arena),
         "time of the runs": _time(arena),
     }
-    rows = [cells([name, value]) for name, value in facts.items()]
-    return Sheet([f"The protocol of arena {track.name}"], ["", track.name], rows, labels=2)
+    records = [{"name": name, "value": value} for name, value in facts.items()]
+    return tabled("findings.protocol", records, arena=arena)
 
 
 def _rules_run(arena: Arena) -> str:
@@ -248,8 +202,7 @@ def _rules_run(arena: Arena) -> str:
     swept = {str(name) for name in arena.track.swept["aggregator"]}
     run = {arena.needs.asked_as(rule)[0] for panel in arena.panels.values() for rule in panel.standings
            if panel.is_whole(rule)}  # fmt: skip
-    words = f"{len(swept)}, of which {len(run & swept)} were run"
-    return f"{words}, and {len(run - swept)} others" if run - swept else words
+    return said("findings.rules_run", swept=len(swept), run=len(run & swept), others=len(run - swept))
 
 
 def _training(config: Mapping[str, Any]) -> dict[str, str]:
@@ -287,7 +240,4 @@ def _time(arena: Arena) -> str:
     times = {attack: median(of) for attack, of in held.items()}
     slowest = max(times, key=lambda attack: times[attack])
     every = [seconds for of in held.values() for seconds in of]
-    return (
-        f"{len(every):,} took {sum(every) / 3600:.1f} hours: {median(every):.2g} s in the median, "
-        f"{times[slowest]:.2g} s under {slowest}"
-    )
+    return said("findings.time", every=every, median=median, times=times, slowest=slowest)

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
-from robustfl_bench.lab.arena.words import cells
+from robustfl_bench.lab.arena.words import span, tabled
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_apart, chance_if_equal, rejected
 from robustfl_bench.read.tables.sheets import Sheet
 
 TOP = 8
 """How many of the best rules of a panel are compared with each other, with and without server data."""
 
-MARGIN = 3.0
+MARGIN = 3
 """Points of the score below which two rules count as equal."""
 
 Pair = tuple[str, str]
 """Two rules, the better one first."""
-
-_HEADING = ("track", "partition", "attackers", "rules", "seeds", "pairs", "told apart", "equal", "open",
-            "told apart, each pair alone")  # fmt: skip
-MEANING = (
-    f"pairs: of the best {TOP} rules. told apart: Welch's test finds their scores different, the bias of a least of "
-    f"few seeds taken off; equal: two one-sided tests find them closer than {MARGIN:g} points; open: neither. Both at "
-    "5%, shared among the looks at 5, 10 and 20 seeds where a track has them, and corrected for the number of pairs "
-    "(Benjamini and Hochberg)",
-    "each pair alone: at 5% without either correction",
-)
-"""What the columns of ``sheet`` mean."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +52,10 @@ class Pairs:
         """The share of the pairs that are told apart or equal; 0 without pairs."""
         return 1 - len(self.open) / len(self.all) if self.all else 0.0
 
+    def counted(self, some: Collection[Pair]) -> str:
+        """The number of some of the pairs, with their share."""
+        return f"{len(some)} ({100 * len(some) / len(self.all):.0f}%)" if self.all else ""
+
 
 def contenders(panel: ArenaPanel) -> list[str]:
     """The rules of a panel with a score, the best first; the server alone is none."""
@@ -89,7 +82,7 @@ def pairs(panel: ArenaPanel, rules: Sequence[str] | None = None) -> Pairs:
 def seeds(panel: ArenaPanel, rules: Sequence[str]) -> str:
     """The numbers of seeds of some rules, in words."""
     counts = [panel.standings[rule].score.n for rule in rules]
-    return "" if not counts else str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    return span(str(min(counts)), str(max(counts))) if counts else ""
 
 
 def beside_server(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -108,13 +101,6 @@ BELOW, UNSHOWN = "below the server alone", "not shown above the server alone"
 """How a rule is marked that does not beat the server's own samples alone: by its score, or by the seeds."""
 
 
-MARK_MEANING = (
-    f"{BELOW}: train on these samples instead. {UNSHOWN}: its score is higher, but not beyond the seeds (Welch's test, "
-    "corrected for the number of rules)"
-)
-"""What a mark means."""
-
-
 def mark(panel: ArenaPanel, rule: str) -> str:
     """BELOW or UNSHOWN for a rule that does not beat the server's own samples alone, tested among all rules of the
     panel; empty for one that does, and where nobody trained on these samples."""
@@ -126,16 +112,6 @@ def mark(panel: ArenaPanel, rule: str) -> str:
 
 def sheet(arenas: Sequence[Arena]) -> Sheet:
     """How many pairs of the best rules each panel of some tracks tells apart."""
-    rows = []
-    for arena in arenas:
-        for panel in arena.panels.values():
-            found = pairs(panel)
-            total = len(found.all)
-            shares = [f"{count} ({100 * count / total:.0f}%)" if total else ""
-                      for count in map(len, (found.apart, found.equal, found.open))]  # fmt: skip
-            rows.append(cells([
-                arena.track.name, panel.partition, arena.share(panel.number), str(len(contenders(panel))),
-                seeds(panel, found.rules), str(total), *shares, f"{found.alone}",
-            ]))  # fmt: skip
-    above = [f"Which pairs of the best {TOP} rules can be told apart"]
-    return Sheet(above, _HEADING, rows, labels=3, footnotes=MEANING)
+    records = [{"arena": arena, "panel": panel, "pairs": pairs(panel), "rules": contenders(panel)}
+               for arena in arenas for panel in arena.panels.values()]  # fmt: skip
+    return tabled("tables.pairs", records, TOP=TOP, MARGIN=MARGIN, seeds=seeds)

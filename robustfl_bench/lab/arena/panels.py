@@ -10,10 +10,10 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
-from robustfl_bench.lab.arena import planning
-from robustfl_bench.lab.arena.additions import Addition
+from robustfl_bench.lab.arena.additions import SEARCHING, Addition, counted, searches
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
+from robustfl_bench.lab.arena.words import HALF
 from robustfl_bench.read.runs.looks import level_at_each
 from robustfl_bench.read.runs.statistics import (
     COMPARED,
@@ -31,14 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-HALF = 50.0
-"""The score below which a rule counts as failed: half of what the honest clients reach."""
-
 ENOUGH = 5
 """The fewest rules of which one is called the best, or whose order is compared with another."""
-
-SERVER_DATA = "server data"
-"""What a rule needs that reads the server's samples."""
 
 REFERENCE = "average"
 """The rule whose recalls without attack are compared with."""
@@ -113,7 +107,7 @@ class ArenaPanel:
     def unmet(self) -> set[str]:
         """The rules that did not meet the strongest attack that searches, of those that were run in the panel: their
         scores are no more than upper bounds, and none of them leads."""
-        met = [attack for attack in planning.SEARCHING if any(attack in of.beyond for of in self.standings.values())]
+        met = [attack for attack in SEARCHING if any(attack in of.beyond for of in self.standings.values())]
         return {rule for rule, of in self.standings.items() if met and rule != SERVER and met[-1] not in of.beyond}
 
     @property
@@ -195,7 +189,7 @@ class Arena:
     @cached_property
     def panels(self) -> dict[tuple[int, str], ArenaPanel]:
         """Those of ``by_list``, with attacks that search among those on the rules that met them."""
-        searched = {place: planning.counted(of, self.additions) for place, of in self.by_list.items()}
+        searched = {place: counted(of, self.additions) for place, of in self.by_list.items()}
         return {place: replace(of, standings=_ordered({**of.standings, **searched[place]}.values()))
                 for place, of in self.by_list.items()}  # fmt: skip
 
@@ -203,12 +197,12 @@ class Arena:
     def additions(self) -> list[Addition]:
         """The rules that were run under attacks that search, by panel and attack."""
         return [of for panel in self.by_list.values() for attack, runs in self.searched.items()
-                for of in planning.cases(panel, self.runs_of(panel), attack, runs)]  # fmt: skip
+                for of in searches(panel, self.runs_of(panel), attack, runs)]  # fmt: skip
 
     @cached_property
     def searched(self) -> dict[str, list[ArenaRun]]:
         """The runs under each attack that searches, where there are any."""
-        found = {attack: self.under(attack) for attack in planning.SEARCHING}
+        found = {attack: self.under(attack) for attack in SEARCHING}
         return {attack: runs for attack, runs in found.items() if runs}
 
     @cached_property

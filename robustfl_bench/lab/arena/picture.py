@@ -7,11 +7,11 @@ from collections import defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena.conditions import LOWEST
 from robustfl_bench.lab.arena.page import DIVISIONS, by_score, divided
 from robustfl_bench.lab.arena.pairs import TOP, contenders, mark
-from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena
+from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import NONE, SERVER
+from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet, wrapped
 from robustfl_bench.read.runs.where import check_name

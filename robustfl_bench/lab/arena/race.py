@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.pairs import TOP, Pairs, contenders, pairs
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
-from robustfl_bench.lab.arena.planning import SEARCHING
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_equal
 
 SETTLED = 0.6

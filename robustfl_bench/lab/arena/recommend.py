@@ -9,28 +9,25 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from robustfl_bench.base.console import counted
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.catalogue import entries
-from robustfl_bench.lab.arena.additions import Addition
-from robustfl_bench.lab.arena.conditions import LOWEST, Conditions, conditions, not_tried, own_samples
+from robustfl_bench.lab.arena.additions import Addition, by_rule
+from robustfl_bench.lab.arena.conditions import Conditions, conditions, not_tried, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, number_meant, partition_meant, scored
 from robustfl_bench.lab.arena.order import WORST
-from robustfl_bench.lab.arena.page import SCORE_MEANING
-from robustfl_bench.lab.arena.pairs import BELOW, MARK_MEANING, mark
-from robustfl_bench.lab.arena.panels import ENOUGH, HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
-from robustfl_bench.lab.arena.planning import by_rule
+from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
+from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel, Scored, Standing
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.views.numbers import wrong_assumptions
-from robustfl_bench.lab.arena.words import bounds, cells, listed, number
+from robustfl_bench.lab.arena.words import HALF, SERVER_DATA, lines, said, tabled
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import COMPARED
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import options
-
-_FEW = 10  # seeds below which intervals are called wide
 
 
 @dataclass(frozen=True)
@@ -58,107 +55,52 @@ class Recommendation:
     @property
     def answer(self) -> str:
         """The group in a sentence."""
-        names = [standing.rule for standing in self.group]
-        if not self.group:
-            known = len(self.panel.run_enough(self.rules))
-            return (
-                f"too little was run to name a best rule: {ENOUGH} rules with {COMPARED} seeds under all attacks are "
-                f"needed, and {known} {'has' if known == 1 else 'have'} them"
-            )
-        best = f"{names[0]}, the best of {self.compared}, scores {self.group[0].score.value:.0f}"
-        if (server := self.panel.server) and mark(self.panel, names[0]) == BELOW:
-            return (
-                f"train on the server's {own_samples(self.arena)} alone, which scores {server.score.value:.0f}; {best}"
-            )
-        if self.group[0].score.value < HALF:
-            return f"no rule keeps half of what honest clients reach; {best}"
-        words = f"{names[0]} has the highest score of {self.compared}, each {LOWEST}"
-        return f"{words}; {len(names) - 1} cannot be told from it: {listed(names[1:])}" if names[1:] else words
+        server = self.panel.server
+        return said(
+            "cases.answer",
+            case=self,
+            enough=len(self.panel.run_enough(self.rules)),
+            alone=server if self.group and server and mark(self.panel, self.group[0].rule) == BELOW else None,
+            own=own_samples(self.arena),
+            names=[standing.rule for standing in self.group],
+            ENOUGH=ENOUGH,
+            COMPARED=COMPARED,
+        )
 
     def limits(self) -> list[str]:
         """What nobody can promise there."""
-        panel, arena = self.panel, self.arena
-        known = [interval.low for standing in self.group if (interval := panel.interval(standing)) is not None]
-        lines = []
-        if known:
-            lines.append(
-                f"The seeds show of no rule of the group that it keeps more than {max(known):.0f}% of what honest "
-                "clients reach, even under the attacks that were run: the largest lower end of their intervals."
-            )
-        lines += [line for line in (self._server(), self._everyone(), self._wrong_f()) if line]
-        lines.append(
-            f"{panel.attacks} attacks were run, each alone and from the first round to the last. A score is "
-            f"{LOWEST}, and a stronger attack may exist{self._beyond()}. Not tried: {listed(not_tried(arena))}."
-        )
-        lines += self._searches()
-        if panel.seeds < _FEW and self.group:
-            lines.append(f"{panel.seeds} seeds make wide intervals: more would leave fewer rules in the group.")
-        lines.append(f"All this is for the protocol {arena.track.experiment} and {arena.track.rules}.")
-        return lines
-
-    def _beyond(self) -> str:
-        """That even an attack which tries many is often not the worst."""
-        if not self.group or WORST not in self.arena.track.swept["attack"]:
-            return ""
-        return (
-            f": even {WORST}, which tries many attacks in every round, is not the worst for "
-            f"{sum(standing.attack != WORST for standing in self.group)} of the group's {len(self.group)} rules"
-        )
-
-    def _searches(self) -> list[str]:
-        """What attacks that search leave of the rules of the group, and of those that the list alone would place before
-        it."""
-        if not self.searched or not self.group:
-            return []
-        group = [standing.rule for standing in self.group]
+        panel, group = self.panel, [standing.rule for standing in self.group]
+        lows = [interval.low for of in self.group if (interval := panel.interval(of)) is not None]
+        failed = [set(panel.fails(panel.standings[rule])) for rule in self.rules]
+        by_list = self.arena.by_list[panel.number, panel.partition].standings
+        ahead = [{"rule": rule, "alone": by_list[rule].score.value, "left": self.searched[rule].words}
+                 for rule in self.rules if group and rule not in group and rule in self.searched
+                 and by_list[rule].score.value > self.group[0].score.value]  # fmt: skip
         met = [self.searched[rule] for rule in group if rule in self.searched]
-        words = [f"{of.rule} {of.words}" for of in met]
-        others = [rule for rule in group if rule not in self.searched]
-        seeds = min(of.score.n for of in met or self.searched.values())
-        names = " or ".join(f"attack={attack}" for attack in self.arena.searched)
-        lines = [f"Attackers who search ({names}, {seeds} seeds or more) leave "
-                 f"{listed(words) if words else 'no rule of the group, as they were not run against it'}."]  # fmt: skip
-        lines += [f"They were not run against {listed(others)}."] * bool(words and others)
-        by_list = self.arena.by_list[self.panel.number, self.panel.partition].standings
-        for rule in self.rules:
-            alone = by_list[rule].score.value
-            if rule not in group and rule in self.searched and alone > self.group[0].score.value:
-                lines.append(
-                    f"Without them {rule} would be ahead with {alone:.0f}; they leave {self.searched[rule].words}."
-                )
-        return lines
-
-    def _server(self) -> str:
-        """Which rules of the group are better than the server's samples alone."""
-        server = self.panel.server
-        if server is None or not server.accuracies or not self.group:
-            return ""
-        better = [of.rule for of in self.group if not mark(self.panel, of.rule)]
-        beaten = "" if self.server_data else ", which needs no clients"
-        score = f"{server.score.value:.0f}{bounds(self.panel.interval(server))}"
-        return (
-            f"The server's own samples alone score {score}{beaten}. Of the group, "
-            f"{listed(better)} {'is' if len(better) < 2 else 'are'} above that beyond the seeds."
+        return lines(
+            "cases.limits",
+            case=self,
+            lows=lows,
+            better=[rule for rule in group if not mark(panel, rule)],
+            everyone=sorted(set.intersection(*failed)) if failed else [],
+            wrong_f=self._wrong_f(),
+            WORST=WORST,
+            not_tried=list(not_tried(self.arena)),
+            met=met,
+            unmet=[rule for rule in group if rule not in self.searched],
+            seeds=min((of.score.n for of in met or self.searched.values()), default=0),
+            ahead=ahead,
         )
 
-    def _everyone(self) -> str:
-        """The attacks under which all rules of the division fail."""
-        failed = [set(self.panel.fails(self.panel.standings[rule])) for rule in self.rules]
-        common = set.intersection(*failed) if failed else set()
-        return f"Under {listed(sorted(common))} every rule scores below {HALF:g}." if common else ""
-
-    def _wrong_f(self) -> str:
+    def _wrong_f(self) -> list[dict[str, Any]]:
         """What a wrong f costs the rules of the group that need it."""
-        parts = []
-        for found in wrong_assumptions(self.arena.runs):
-            if found.number != self.panel.number or self.panel.partition not in found.partitions:
-                continue
-            for of in self.group:
-                by_f = found.worst.get(of.rule, {})
-                if others := [f"{by_f[f]:.0f}% if it assumes {f}" for f in sorted(by_f) if f != found.number]:
-                    right = f"{by_f[found.number]:.0f}%" if found.number in by_f else "unknown"
-                    parts.append(f"{of.rule} ({right}; {', '.join(others)} of {self.arena.track.clients})")
-        return f"Rules that need f depend on it; worst case of some attacks: {'; '.join(parts)}." if parts else ""
+        number = self.panel.number
+        return [
+            {"rule": of.rule, "right": by_f.get(number), "others": [(by_f[f], f) for f in sorted(by_f) if f != number]}
+            for found in wrong_assumptions(self.arena.runs)
+            if found.number == number and self.panel.partition in found.partitions
+            for of in self.group for by_f in [found.worst.get(of.rule, {})] if by_f.keys() - {number}
+        ]  # fmt: skip
 
     @cached_property
     def facts(self) -> Facts:
@@ -282,27 +224,13 @@ def _rounded(value: float) -> float | None:
 
 def sheet(facts: Facts) -> Sheet:
     """The facts of a recommendation as a table."""
-    has_server = facts["server_alone"] is not None
-    rows = [cells([
-        of["rule"], scored(of, 1), number(of["worst_case_percent"] or math.nan), of["worst_attack"],
-        listed(of["fails_against"], 4), of["does_not_beat_server"] or "above it" * has_server,
-        ", ".join(of["needs"]) or "nothing", of["cost"],
-    ]) for of in facts["group"] or facts["so_far"]]  # fmt: skip
-    share, words = 100 * facts["attackers"] / facts["clients"], "with" if facts["server_data"] else "without"
-    return Sheet(
-        above=[
-            f"Arena {facts['arena']}: {facts['partition']}, {share:.3g}% attackers, {words} {SERVER_DATA}, "
-            f"{facts['rule_book']}",
-            f"{facts['answer']}.",
-        ],
-        heading=["rule", "score", "worst case", "under", "fails against", "server alone", "needs", "cost"],
-        rows=rows,
-        footnotes=[
-            Conditions(**facts["conditions"]).words,
-            *SCORE_MEANING,
-            f"fails against: attacks under which the score is below {HALF:g}",
-            *[MARK_MEANING] * has_server,
-            "What nobody can promise there:",
-        ],
-        report=facts["nobody_can_promise"],
+    return tabled(
+        "cases.recommendation",
+        facts["group"] or facts["so_far"],
+        facts=facts,
+        conditions=Conditions(**facts["conditions"]).words,
+        scored=scored,
+        has_server=facts["server_alone"] is not None,
+        BELOW=BELOW,
+        UNSHOWN=UNSHOWN,
     )

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from robustfl_bench.base.console import counted
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
-from robustfl_bench.lab.arena.words import cells, listed, number
+from robustfl_bench.lab.arena.words import number, said, tabled
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.store.kept import ARENA, FOLDER, sealed_content
@@ -99,51 +98,35 @@ def _with_ulps(arena: Arena, ulps: int) -> list[ArenaRun]:
 def sheets(arena: Arena) -> list[Sheet]:
     """For each number of attackers, a table for each of ``nudged``, ``elsewhere`` and ``kernels`` that has such runs: a
     line per rule, four columns per partition."""
-    kinds = (
-        (nudged, "an initial model moved by one unit in the last place",
-         "each cell was run twice on one machine, the second time with every initial parameter replaced by the next "
-         "larger float32 number (model=nudged_mlp)"),
-        (elsewhere, "another machine",
-         "the cells of the arena beside the same cells, with the same code, on the machine of the table above"),
-        (kernels, "AVX2 kernels",
-         "each cell was run twice on one machine, which has AVX-512, the second time with PyTorch's kernels for AVX2 "
-         "(ATEN_CPU_CAPABILITY=avx2)"),
-    )  # fmt: skip
-    found = [(kind(arena), title, note) for kind, title, note in kinds]
-    return [_sheet(arena, of, own, title, note)
-            for of in arena.track.numbers for moves, title, note in found
-            if (own := [move for move in moves if move.number == of])]  # fmt: skip
+    found = [(kind.__name__, kind(arena)) for kind in (nudged, elsewhere, kernels)]
+    return [_sheet(arena, number, own, kind) for number in arena.track.numbers for kind, moves in found
+            if (own := [move for move in moves if move.number == number])]  # fmt: skip
 
 
-def _sheet(arena: Arena, of: int, own: Sequence[Move], title: str, note: str) -> Sheet:
+def _sheet(arena: Arena, number: int, own: Sequence[Move], kind: str) -> Sheet:
     partitions = [name for name in arena.track.swept["partition"] if any(move.partition == name for move in own)]
     rules = sorted({move.rule for move in own}, key=lambda rule: (-_share(_of(own, rule), _moved), rule))
     seeds, attacks = (len({getattr(move, name) for move in own}) for name in ("seed", "attack"))
-    return Sheet(
-        above=[f"{arena.track.title(of)}: {title}", f"{answer(own)}.", *_orders(own, partitions)],
-        heading=["rule", *(f"{partition}, {name}" for partition in partitions
-                           for name in ("equal", f"moved > {POINT:g}", "largest", "under"))],
-        rows=[cells([rule, *_row(_of(own, rule), partitions)]) for rule in rules]
-        + [cells(["all rules", *_row(own, partitions)])],
-        footnotes=[
-            note,
-            f"equal: share of the cells whose accuracy is the same; moved > {POINT:g}: share of those that differ by "
-            "more than a point; largest [points]: the largest difference, and under which attack; "
-            f"{attacks} attacks, none included, and {counted(seeds, 'seed')}",
-        ],
-    )  # fmt: skip
+    records = [{"rule": rule, "parts": _row(_of(own, rule), partitions)} for rule in rules]
+    records.append({"rule": "all rules", "parts": _row(own, partitions)})
+    headings = [f"{name}, {part}" for name in partitions for part in ("equal", "moved > 1", "largest", "under")]
+    orders = [{"partition": name, "rules": count, "alike": alike} for name in partitions
+              for count, alike in [order(move for move in own if move.partition == name)]
+              if count >= _ORDERED]  # fmt: skip
+    return tabled("tables.moves", records, arena=arena, number=number, kind=kind, answer=answer(own), orders=orders,
+                  headings=headings, attacks=attacks, seeds=seeds)  # fmt: skip
 
 
 def answer(found: Sequence[Move]) -> str:
     """How many cells stay equal, how many move, by how much, and whose they are."""
     by_rule = {rule: _share(_of(found, rule), _moved) for rule in {move.rule for move in found}}
-    most = sorted((rule for rule in by_rule if by_rule[rule]), key=lambda rule: (-by_rule[rule], rule))[:3]
-    whose = f", most often those of {listed(most)}" if most else ""
-    largest = max(found, key=lambda move: move.points)
-    return (
-        f"of {len(found)} cells, {100 * _share(found, _equal):.0f}% stay equal and {100 * _share(found, _moved):.0f}% "
-        f"move by more than a point{whose}; the largest move is {largest.points:.1f} points "
-        f"({largest.rule} on {largest.partition} under {largest.attack})"
+    return said(
+        "tables.moves_say",
+        found=found,
+        equal=_share(found, _equal),
+        moved=_share(found, _moved),
+        most=sorted((rule for rule in by_rule if by_rule[rule]), key=lambda rule: (-by_rule[rule], rule))[:3],
+        largest=max(found, key=lambda move: move.points),
     )
 
 
@@ -157,14 +140,6 @@ def order(found: Iterable[Move]) -> tuple[int, float]:
     worst = [[min(fmean(getattr(move, name) for move in of) for of in attacks.values()) for attacks in cells.values()]
              for name in ("before", "after")]  # fmt: skip
     return len(cells), rank_correlation(*worst)
-
-
-def _orders(own: Sequence[Move], partitions: Sequence[str]) -> Iterator[str]:
-    """The order of the rules in each partition, in words; nothing for too few rules."""
-    found = {name: order(move for move in own if move.partition == name) for name in partitions}
-    parts = [f"{of:.2f} over {rules} rules in {name}" for name, (rules, of) in found.items() if rules >= _ORDERED]
-    if parts:
-        yield f"The rank correlation of the rules' worst cases in both: {listed(parts)}."
 
 
 def _of(found: Iterable[Move], rule: str) -> list[Move]:

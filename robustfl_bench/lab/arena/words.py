@@ -1,10 +1,69 @@
-"""Numbers, intervals and lists in words, as the arena's tables and sentences have them."""
+"""The arena's sentences and tables: templates in ``templates/``, filled with the values that its modules compute.
+
+``views.pareto`` is the entry ``pareto`` of ``templates/views.yaml``. A sentence is a text of Jinja. A table has lines
+``above`` it, ``columns``, ``footnotes``, a ``report`` and the meaning of ``bold``, see ``Sheet``. The expression of a
+column gives its cell of a row. Empty lines are left out. Text after ``*`` is an expression of a list.
+"""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.read.runs.statistics import Interval
-from robustfl_bench.read.tables.sheets import Printed
+from robustfl_bench.base.console import counted
+from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.runner.config import options
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+    from robustfl_bench.read.runs.statistics import Interval
+
+HALF = 50
+"""The score below which a rule counts as failed: half of what the honest clients reach."""
+
+LOWEST = "the lowest known so far"
+"""What a score is: a further attack can lower it, and none can raise it."""
+
+SERVER_DATA = "server data"
+"""What a rule needs that reads the server's samples."""
+
+
+def said(name: str, /, **values: Any) -> str:
+    """The sentence of this name."""
+    return _template(_entry(name)).render(values)
+
+
+def each(name: str, records: Iterable[Any], /, **values: Any) -> list[str]:
+    """The sentence of this name for each of some records: their items, or one ``record`` that has attributes."""
+    return [said(name, **values, **_fields(record)) for record in records]
+
+
+def lines(name: str, /, **values: Any) -> list[str]:
+    """The lines of this name but for empty ones."""
+    return _filled(_entry(name), values)
+
+
+def tabled(name: str, records: Iterable[Any], /, **values: Any) -> Sheet:
+    """The table of this name with a row for each record, as ``each`` has them; a text is the name of the block below
+    it. Of the ``values``, ``todos`` are those of the table."""
+    entry = _entry(name)
+    heading = _texts(entry["columns"], values)
+    rows = []
+    for record in records:
+        if isinstance(record, str):
+            rows.append([Printed(record), *[Printed("")] * (len(heading) - 1)])
+        else:
+            of_row = {**values, **_fields(record)}
+            rows.append([_printed(part) for cell in entry["columns"].values()
+                         for part in _parts(_expression(cell)(of_row))])  # fmt: skip
+    above, footnotes, report = (_filled(entry.get(part, ()), values) for part in ("above", "footnotes", "report"))
+    labels = _expression(str(entry.get("labels", 1)))(values)
+    bold = _template(entry.get("bold", "")).render(values)
+    return Sheet(above, heading, rows, labels, footnotes, bold, report, values.get("todos", ()))
 
 
 def number(value: float, digits: int = 1) -> str:
@@ -12,14 +71,20 @@ def number(value: float, digits: int = 1) -> str:
     return "" if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def bounds(interval: Interval | None) -> str:
+def bounds(interval: Interval | None, digits: int = 0) -> str:
     """An interval in brackets; empty if unknown."""
-    return f" ({interval.low:.0f} to {interval.high:.0f})" if interval is not None else ""
+    return f" ({interval.low:.{digits}f} to {interval.high:.{digits}f})" if interval is not None else ""
 
 
 def span(least: str, largest: str) -> str:
     """Two ends as a phrase; once if they are the same."""
     return least if least == largest else f"{least} to {largest}"
+
+
+def ends(values: Iterable[float], digits: int = 0) -> str:
+    """The least and the largest of some numbers as a phrase."""
+    ascending = sorted(values)
+    return span(*(f"{value:.{digits}f}" for value in (ascending[0], ascending[-1])))
 
 
 def sentence(words: str) -> str:
@@ -35,11 +100,68 @@ def listed(names: Iterable[str], most: int = 0) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "none"
 
 
-def cells(values: Iterable[str]) -> list[Printed]:
-    """The cells of a row."""
-    return list(map(Printed, values))
+def _fields(record: Any) -> Mapping[str, Any]:
+    return {"record": record, **(record if isinstance(record, Mapping) else {})}
 
 
-def block(name: str, columns: int) -> list[Printed]:
-    """The row that names the block of rows below it."""
-    return cells([name, *[""] * (columns - 1)])
+def _parts(value: Any) -> Iterable[Any]:
+    """The cells that an expression gives: one, or several."""
+    return value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+
+
+def _filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+    return [line for line in _texts(texts, values) if line]
+
+
+def _texts(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+    filled = []
+    for text in texts:
+        filled += _expression(text[1:])(values) if text.startswith("*") else [_template(text).render(values)]
+    return filled
+
+
+def _printed(value: object) -> Printed:
+    """A cell: numbers have one digit after the point, unknown ones are empty."""
+    if isinstance(value, Printed):
+        return value
+    return Printed("" if value is None else number(value) if isinstance(value, float) else str(value))
+
+
+def _best(value: object, best: object) -> Printed:
+    return Printed(_printed(value).text, bool(best))
+
+
+def _entry(name: str) -> Any:
+    file, _, key = name.partition(".")
+    return _entries(file)[key]
+
+
+@cache
+def _entries(file: str) -> Mapping[str, Any]:
+    path = Path(__file__).with_name("templates") / f"{file}.yaml"
+    return dict(options.read(path, absent=f"no file {path}"))
+
+
+@cache
+def _template(text: str) -> Template:
+    return _environment().from_string(text)
+
+
+@cache
+def _expression(text: str) -> Callable[..., Any]:
+    return _environment().compile_expression(text, undefined_to_none=False)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, StrictUndefined
+
+    made = Environment(undefined=StrictUndefined)
+    made.globals |= {"said": said, "each": each, "HALF": HALF, "LOWEST": LOWEST, "SERVER_DATA": SERVER_DATA}
+    made.filters |= {of.__name__: of for of in (number, bounds, span, ends, sentence, listed, counted)}
+    made.filters |= {
+        "best": _best,
+        "fixed": lambda value, digits=0: f"{value:.{digits}f}",
+        "signed": lambda value, digits=0: f"{value:+.{digits}f}",
+    }
+    return made

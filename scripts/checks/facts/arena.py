@@ -1,6 +1,6 @@
 """The facts of results/arena/README.md."""
 
-from robustfl_bench.lab.arena.planning import SEARCHING
+from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.runner.store.evidence import is_part
 from scripts.checks.facts.blindspot import fallen
 from scripts.checks.facts.fact import RESULTS, Fact

@@ -4,7 +4,7 @@ from functools import cache, partial
 from statistics import fmean
 
 from robustfl_bench.lab.arena.additions import Addition
-from robustfl_bench.lab.arena.panels import HALF
+from robustfl_bench.lab.arena.words import HALF
 from scripts.checks.facts.fact import Fact
 from scripts.checks.facts.kept import arena_of
 

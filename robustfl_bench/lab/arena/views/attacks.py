@@ -1,4 +1,4 @@
-"""Which attacks to try first against each rule and in each partition."""
+"""Which attacks to try first, and what attackers who search for a rule's weakness add to the list."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena import additions
-from robustfl_bench.lab.arena.additions import Addition
+from robustfl_bench.lab.arena.additions import SEARCHING, Addition, by_rule
 from robustfl_bench.lab.arena.order import is_attacked
-from robustfl_bench.lab.arena.panels import HALF, Arena
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.picture import leading
-from robustfl_bench.lab.arena.planning import SEARCHING, by_rule
 from robustfl_bench.lab.arena.track import HONEST, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, rows_of_panels
-from robustfl_bench.lab.arena.words import cells, listed, number, sentence
+from robustfl_bench.lab.arena.words import HALF, listed, said, sentence, tabled
 from robustfl_bench.read.pages.pictures import curves
 from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.runs.records import NoRuns
-from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.read.tables.sheets import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 MOST = 8
 """Length of the lists of attacks."""
 
-NEAR = 2.0  # points of accuracy within which attacks count as equally harmful
+NEAR = 2  # points of accuracy within which attacks count as equally harmful
 
 Cases = Mapping[tuple[str, str], Mapping[str, float]]
 """The accuracy in percent under each attack, by rule and partition."""
@@ -88,56 +87,32 @@ def held_out(runs: Sequence[ArenaRun], most: int = MOST) -> list[float]:
 
 def _sheets_of_attacks(arena: Arena) -> list[Sheet]:
     pages = [_lists(arena)]
-    for of, row in rows_of_panels(arena):
-        rules = [rule for rule in row[0].standings if rule not in (SERVER, HONEST)]
-        rows = []
-        for rule in sorted(rules):
-            near = []
-            for panel in row:
-                means = panel.standings[rule].accuracies if rule in panel.standings else {}
-                least = min(means.values(), default=0.0)
-                harmful = sorted((mean, attack) for attack, mean in means.items() if mean <= least + NEAR)
-                near.append(listed((attack for _, attack in harmful), 2) if means else "")
-            rows.append(cells([rule, *near]))
-        pages.append(Sheet(
-            above=[f"{arena.track.title(of)}: which attacks to try first against a rule",
-                   f"the most harmful first, with those within {NEAR:g} points of it"],
-            heading=["rule", *(panel.partition for panel in row)],
-            rows=rows,
-            labels=1 + len(row),
-        ))  # fmt: skip
+    for number, row in rows_of_panels(arena):
+        rules = sorted(rule for rule in row[0].standings if rule not in (SERVER, HONEST))
+        records = [{"rule": rule, "near": [_near(panel, rule) for panel in row]} for rule in rules]
+        pages.append(tabled("views.attacks_on_rules", records, arena=arena, number=number, row=row, NEAR=NEAR))
     return pages
 
 
+def _near(panel: ArenaPanel, rule: str) -> str:
+    """The attacks that are about as harmful as the worst one."""
+    means = panel.standings[rule].accuracies if rule in panel.standings else {}
+    harmful = sorted((mean, attack) for attack, mean in means.items() if mean <= min(means.values()) + NEAR)
+    return listed((attack for _, attack in harmful), 2) if means else ""
+
+
 def _lists(arena: Arena) -> Sheet:
-    rows: list[list[Printed]] = []
-    sentences = []
-    for of, _ in rows_of_panels(arena):
-        runs = arena.settled[of]
-        measured, others = cases(runs), held_out(runs)
+    records, lists = [], []
+    for number, _ in rows_of_panels(arena):
+        measured, unseen = cases(arena.settled[number]), held_out(arena.settled[number])
         chosen = first_attacks(measured)
-        for count, attack in enumerate(chosen, 1):
-            rows.append(cells([
-                arena.share(of), str(count), attack, number(missed(measured, chosen[:count])),
-                number(others[count - 1]) if count <= len(others) else "",
-            ]))  # fmt: skip
+        misses = [missed(measured, chosen[:count]) for count in range(1, len(chosen) + 1)]
         total = len({attack for of in measured.values() for attack in of})
-        sentences.append(
-            f"with {arena.share(of)} attackers, {listed(chosen[:3])} alone come within "
-            f"{missed(measured, chosen[:3]):.1f} points of the worst of all {total} attacks, and {len(chosen)} within "
-            f"{missed(measured, chosen):.1f}"
-            + (f" ({others[len(chosen) - 1]:.1f} in seeds that did not choose them)" if others else "")
-        )
-    return Sheet(
-        above=[f"Arena {arena.track.name}: which attacks to try first", f"{'; '.join(sentences)}."],
-        heading=["attackers", "attacks tried", "the next attack", "points missed", "in seeds that did not choose"],
-        rows=rows,
-        labels=3,
-        footnotes=[
-            "points missed: by how much the worst of the attacks tried so far is less harmful than the worst of all, "
-            "in test accuracy, the mean over rules and partitions"
-        ],
-    )
+        lists.append({"number": number, "chosen": chosen, "misses": misses, "unseen": unseen, "total": total})
+        records += [{"number": number, "count": count, "attack": attack, "missed": misses[count - 1],
+                     "unseen": unseen[count - 1] if count <= len(unseen) else None}
+                    for count, attack in enumerate(chosen, 1)]  # fmt: skip
+    return tabled("views.attacks", records, arena=arena, lists=lists)
 
 
 def _picture_of_attacks(arena: Arena, frame: Frame) -> Figure:
@@ -160,45 +135,37 @@ def _picture_of_attacks(arena: Arena, frame: Frame) -> Figure:
 ATTACKS = ArenaView("attacks", "which attacks to try first", _sheets_of_attacks, _picture_of_attacks)
 
 
-def _found(arena: Arena) -> Sequence[Addition]:
-    if not (found := arena.additions):
-        raise NoRuns(f"no rule of arena {arena.track.name} was run under {listed(SEARCHING)}; robustfl-bench arena "
-                     f"attack {SEARCHING[-1]} --protocol {arena.track.name} runs it")  # fmt: skip
-    return found
+def _searched(arena: Arena) -> Sequence[Addition]:
+    if not arena.additions:
+        raise NoRuns(said("views.not_searched", arena=arena, SEARCHING=SEARCHING))
+    return arena.additions
 
 
 def answer(arena: Arena) -> str:
     """In how many cases searching does more harm than the list, and which leading rules it breaks."""
-    found = _found(arena)
+    found = _searched(arena)
     worst = Counter(of.attack for panel in arena.panels.values() for of in panel.standings.values())
-    words = [f"{additions.verdict(name, of)}. By its mean it is the worst case in {worst[name]} of these cases"
-             for name in arena.searched if (of := [each for each in found if each.by == name])]  # fmt: skip
-    least = [of for panel in dict.fromkeys(each.panel for each in found) for of in by_rule(panel, found).values()]
+    words = [said("views.searched_by", verdict=additions.verdict(name, of), worst=worst[name])
+             for name in arena.searched if (of := [case for case in found if case.by == name])]  # fmt: skip
+    least = [of for panel in dict.fromkeys(case.panel for case in found) for of in by_rule(panel, found).values()]
     held = [of for of in least if of.panel.scaled(of.least) >= HALF]
     broken = sorted(
         (of for of in held if of.score.value < HALF), key=lambda of: of.score.value - of.panel.scaled(of.least)
     )
     if broken:
-        most = [f"{of.rule} in {arena.titled(of.panel)} ({of.panel.scaled(of.least):.0f} to {of.score.value:.0f})"
-                for of in broken]  # fmt: skip
-        stand = Counter(of.rule for of in held if of.score.value >= HALF)
-        words.append(f"of {len(held)} scores of {HALF:g} and more, {len(broken)} fall below it: {listed(most, 3)}")
-        words.append(f"{HALF:g} and more keep {listed(f'{rule} in {count}' for rule, count in stand.most_common())} of "
-                     f"{len(arena.panels)} panels")  # fmt: skip
+        whole = Counter(of.rule for of in held if of.score.value >= HALF)
+        stand = [f"{rule} in {count}" for rule, count in whole.most_common()]
+        words.append(said("views.searched_breaks", arena=arena, held=held, broken=broken, stand=stand))
     return ". ".join(map(sentence, words))
 
 
 def _sheets_of_searches(arena: Arena) -> list[Sheet]:
-    found, pages = _found(arena), list[Sheet]()
+    found, pages = _searched(arena), list[Sheet]()
     for name in arena.searched:
         own = [of for of in found if of.by == name]
-        sheet, carried = additions.sheet(arena, name, own), _carried_out(arena, name)
-        rows = [[*row, Printed(listed(carried.get((of.panel.number, of.panel.partition, of.rule), ["unknown"])))]
-                for row, of in zip(sheet.rows, own, strict=True)]  # fmt: skip
-        meaning = "carried out: what the attackers ended with, the most frequent first"
-        above = [f"Arena {arena.track.name}: {name}, against the list", f"{sentence(additions.verdict(name, own))}."]
-        pages.append(replace(sheet, above=above, heading=[*sheet.heading, "carried out"], rows=rows,
-                             footnotes=[*sheet.footnotes, meaning]))  # fmt: skip
+        title = f"Arena {arena.track.name}: {name}, against the list"
+        shown = additions.sheet(arena, name, own, _carried_out(arena, name))
+        pages.append(replace(shown, above=[title, sentence(shown.above[1])]))
     pages[0] = replace(pages[0], above=[pages[0].above[0], f"{answer(arena)}."])
     return pages
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.pairs import seeds
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
-from robustfl_bench.lab.arena.track import SERVER, Track
+from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.tuned import SCALES, TunedChoice, TunedTrack
 from robustfl_bench.lab.arena.views.base import ArenaView
-from robustfl_bench.lab.arena.words import bounds, cells, listed, number, span
+from robustfl_bench.lab.arena.words import each, said, tabled
 from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import Interval, chance_if_equal, difference, rank_correlation, rejected
-from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.read.tables.sheets import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NAMED = 4  # scores that a sentence names
 _ACROSS = 2  # panels of the picture beside each other
 
 
@@ -67,6 +66,11 @@ class Books:
         return sorted((rule for rule in self.rules if rule.rule in self.moving and sign * rule.gain > 0),
                       key=lambda rule: -sign * rule.gain)  # fmt: skip
 
+    def best(self, book: str) -> str:
+        """The rule with the highest score in a book, ``plain`` or ``tuned``."""
+        highest: Tuning = max(self.rules, key=lambda rule: getattr(rule, book).score.value)
+        return highest.rule
+
     @property
     def agreement(self) -> float:
         """Spearman's rank correlation of the scores of both books; nan for fewer than three rules."""
@@ -91,7 +95,7 @@ def books(arena: Arena) -> list[Books]:
         ]
         found += [Books(plain, rules)] if rules else []
     if not found:
-        raise _nothing(arena.track)
+        raise _nothing(arena)
     return found
 
 
@@ -100,100 +104,32 @@ def _tuned(arena: Arena) -> Arena:
     try:
         return Arena(arena.table, name, book=TunedTrack)
     except (ConfigError, NoRuns):
-        raise _nothing(arena.track) from None
+        raise _nothing(arena) from None
 
 
-def _nothing(track: Track) -> NoRuns:
-    command = f"robustfl-bench arena enter RULE --protocol {track.name} --book tuned"
-    return NoRuns(f"no rule of arena {track.name} was tuned; {command} tunes one, if the track has trials")
+def _nothing(arena: Arena) -> NoRuns:
+    return NoRuns(said("views.not_tuned", arena=arena))
 
 
 def answer(arena: Arena, found: Sequence[Books]) -> str:
     """How many scores tuning moves, which of them most, and whether the order changes."""
-    parts = []
+    moves = []
     for verb, sign in (("raises", 1), ("lowers", -1)):
-        moved = [(sign * rule.gain, of, rule) for of in found for rule in of.moved(sign)]
-        names = (f"{rule.rule} in {arena.titled(of.panel)} ({rule.plain.score.value:.0f} to "
-                 f"{rule.tuned.score.value:.0f})"
-                 for _, of, rule in sorted(moved, key=lambda one: -one[0]))  # fmt: skip
-        parts.append(f"{verb} {len(moved)}" + (f": {listed(names, _NAMED)}" if moved else ""))
-    cases = sum(len(of.rules) for of in found)
-    alike = sorted(of.agreement for of in found if of.agreement == of.agreement)
-    order = ""
-    if alike:
-        ends = span(*(f"{value:.2f}" for value in (alike[0], alike[-1])))
-        order = f". Both books order the rules of a panel alike by {ends}"
-    return f"of {cases} scores (rule and panel) tuning, beyond the seeds, {'; it '.join(parts)}{order}"
+        moved = [{"of": of, "rule": rule, "move": sign * rule.gain} for of in found for rule in of.moved(sign)]
+        moved.sort(key=lambda move: -move["move"])
+        moves.append(said("views.books_move", verb=verb, moved=each("views.books_moved", moved, arena=arena)))
+    alike = [of.agreement for of in found if not math.isnan(of.agreement)]
+    return said("views.books_say", cases=sum(len(of.rules) for of in found), moves=moves, alike=alike)
 
 
 def _sheets_of_books(arena: Arena) -> list[Sheet]:
-    found = books(arena)
-    return [_overview(arena, found), *_pages(arena, found)]
-
-
-def _overview(arena: Arena, found: Sequence[Books]) -> Sheet:
-    rows = [cells([
-        of.panel.partition, str(of.panel.number), str(len(of.rules)), str(len(of.moved(1))), str(len(of.moved(-1))),
-        number(of.agreement, 2), max(of.rules, key=lambda rule: rule.plain.score.value).rule,
-        max(of.rules, key=lambda rule: rule.tuned.score.value).rule,
-    ]) for of in found]  # fmt: skip
-    return Sheet(
-        above=[f"Arena {arena.track.name}: rules as they come, and tuned", f"{answer(arena, found)}."],
-        heading=["partition", "attackers", "rules", "raised", "lowered", "order", "best as it comes", "best tuned"],
-        rows=rows,
-        labels=2,
-        footnotes=[
-            "raised, lowered: rules whose score changes beyond the seeds, by Welch's test with the level of the panel, "
-            "corrected for the number of its rules (Benjamini and Hochberg). order: Spearman's rank correlation of the "
-            "scores in both books",
-            *_meaning(arena),
-        ],
-    )
-
-
-def _pages(arena: Arena, found: Sequence[Books]) -> Iterator[Sheet]:
+    found, track = books(arena), TunedTrack(arena.track.name)
+    scales = [f"{scale:g}" for scale in SCALES]
+    pages = [tabled("views.books", found, arena=arena, answer=answer(arena, found), track=track, scales=scales)]
     for of in found:
-        rows = []
-        for rule in of.rules:
-            trial, score = rule.choice.trial, rule.tuned.score
-            options = ", ".join(option.removeprefix("aggregator.") for option in trial.options)
-            rows.append([
-                Printed(rule.rule),
-                *cells([
-                    number(rule.plain.score.value) + bounds(of.panel.interval(rule.plain)),
-                    number(score.value) + bounds(of.panel.interval(rule.tuned)),
-                ]),
-                Printed(f"{rule.gain:+.1f}{bounds(rule.interval)}", best=rule.rule in of.moving),
-                *cells([
-                    rule.plain.attack, rule.tuned.attack, f"{rule.rate:g}", f"{trial.lr:g}",
-                    options, number(100 * rule.choice.accuracy),
-                ]),
-            ])  # fmt: skip
-        yield Sheet(
-            above=[f"{arena.track.title(of.panel.number)}, {of.panel.partition}: rules as they come, and tuned",
-                   f"chance is {of.panel.chance:.1f}%; {seeds(of.panel, [rule.rule for rule in of.rules])} seeds"],
-            heading=["rule", "as it comes", "tuned", "gain", "by", "tuned, by", "rate", "tuned rate", "tuned scale",
-                     "validation"],
-            rows=rows,
-            bold="the score changes beyond the seeds (see the first table)",
-            footnotes=["gain: with its 95% interval (Welch), not corrected for the number of rules"],
-        )  # fmt: skip
-
-
-def _meaning(arena: Arena) -> list[str]:
-    track = TunedTrack(arena.track.name)
-    rates, scales = track.rates, listed(f"{scale:g}" for scale in SCALES)
-    return [
-        "as it comes: default options, at the rate that validation without attack chooses for the partition. tuned: "
-        f"the best of {len(rates)} trials in this panel, as many for every rule. Both are scores by the "
-        "list of attacks alone, see the tables of the panels. by: the attack of the worst case",
-        f"a rule without a scale tries {len(rates)} rates from {rates[0]:g} to {rates[-1]:g}. A rule with one, which "
-        f"is a length of updates, tries its default and {scales} median lengths of an honest update in a training "
-        "without attack, each at a quarter as many rates",
-        "validation [%]: the number that chose. The least over the attacks "
-        f"{listed(track.tuning['attack'])} of the mean accuracy on validation data over the seeds "
-        f"{listed(track.seeds)}, which no table shows; of each run, the mean of its last evaluations",
-    ]
+        counted = seeds(of.panel, [rule.rule for rule in of.rules])
+        pages.append(tabled("views.books_of_panel", of.rules, arena=arena, of=of, seeds=counted))
+    return pages
 
 
 @for_print

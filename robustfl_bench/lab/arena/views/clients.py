@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from robustfl_bench.lab.arena.order import is_attacked
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, by_rule, mean_scores, rows_of_panels
-from robustfl_bench.lab.arena.words import cells, listed, number
+from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
@@ -65,50 +65,37 @@ def answer(arena: Arena, of: int) -> str:
     scores = mean_scores(arena.row(of))
     known = {rule: found for rule, found in detections(arena, of).items() if found.chooses and rule in scores}
     if len(known) < 3:
-        return f"with {arena.share(of)} attackers, fewer than three rules choose among clients"
+        return said("views.detection_of_few", arena=arena, number=of)
     runs = [run for run in arena.settled[of] if run.rule in known and is_attacked(run) and _COUNT in run.last]
-    accuracies = [run.accuracy for run in runs]
-    by_honest = rank_correlation(accuracies, [run.last["honest_dropped"] for run in runs])
-    by_attackers = rank_correlation(accuracies, [run.last[_COUNT] for run in runs])
-    ordered = [scores[rule] for rule in known]
-    found = list(known.values())
-    return (
-        f"with {arena.share(of)} attackers, the {len(known)} rules that choose among clients drop "
-        f"{fmean(rule.attackers for rule in found):.0f}% of the attackers and "
-        f"{fmean(rule.honest for rule in found):.0f}% of the honest clients. Over their {len(runs)} attacked runs, low "
-        f"accuracy goes {'more' if abs(by_honest) > abs(by_attackers) else 'less'} with dropping honest clients (rank "
-        f"correlation {by_honest:+.2f}) than with accepting attackers ({by_attackers:+.2f}). Which rule is better is "
-        f"another question: over the rules, the mean score goes with the honest clients dropped by "
-        f"{rank_correlation(ordered, [rule.honest for rule in found]):+.2f}, and with the attackers dropped by "
-        f"{rank_correlation(ordered, [rule.attackers for rule in found]):+.2f}"
+    accuracies, ordered = [run.accuracy for run in runs], [scores[rule] for rule in known]
+    return said(
+        "views.detection_says",
+        arena=arena,
+        number=of,
+        runs=len(runs),
+        rules=len(known),
+        attackers=fmean(found.attackers for found in known.values()),
+        honest=fmean(found.honest for found in known.values()),
+        by_honest=rank_correlation(accuracies, [run.last["honest_dropped"] for run in runs]),
+        by_attackers=rank_correlation(accuracies, [run.last[_COUNT] for run in runs]),
+        rules_by_honest=rank_correlation(ordered, [found.honest for found in known.values()]),
+        rules_by_attackers=rank_correlation(ordered, [found.attackers for found in known.values()]),
     )
 
 
 def _sheets_of_detection(arena: Arena) -> list[Sheet]:
     pages = []
-    for of, row in rows_of_panels(arena):
-        scores, known = mean_scores(row), detections(arena, of)
-        if not known:
-            continue
+    for number, row in rows_of_panels(arena):
+        scores, known = mean_scores(row), detections(arena, number)
         by_score = sorted(known, key=lambda rule: -scores.get(rule, -1.0))
-        idle = [rule for rule in by_score if not known[rule].chooses]
-        rows = [cells([
-            rule, number(known[rule].attackers), number(known[rule].honest),
-            *(number(known[rule].honest_by_partition[panel.partition]) if panel.partition in
-              known[rule].honest_by_partition else "" for panel in row),
-            number(scores[rule]) if rule in scores else "",
-        ]) for rule in by_score if known[rule].chooses]  # fmt: skip
-        pages.append(Sheet(
-            above=[f"{arena.track.title(of)}: detection of attackers", f"{answer(arena, of)}."],
-            heading=["rule", "attackers dropped", "honest dropped", *(panel.partition for panel in row), "score"],
-            rows=rows,
-            footnotes=[
-                "dropped [%]: in the last round, the mean over partitions, attacks and seeds (attackers: the true "
-                "positive rate, honest: the false positive rate, then by partition); earlier rounds are not kept. A "
-                "client with less than a hundredth of the largest weight is dropped. score: mean over partitions",
-                *([f"they weigh all clients, or none: {listed(sorted(idle))}"] if idle else []),
-            ],
-        ))  # fmt: skip
+        records = [{"rule": rule, "found": known[rule], "score": scores.get(rule),
+                    "by_partition": [known[rule].honest_by_partition.get(panel.partition) for panel in row]}
+                   for rule in by_score if known[rule].chooses]  # fmt: skip
+        idle = sorted(rule for rule in known if not known[rule].chooses)
+        partitions = [panel.partition for panel in row]
+        if known:
+            pages.append(tabled("views.detection", records, arena=arena, number=number, partitions=partitions,
+                                idle=idle, answer=answer(arena, number)))  # fmt: skip
     if not pages:
         raise NoRuns(f"no run of arena {arena.track.name} counts the clients that its rule accepts")
     return pages
@@ -137,7 +124,7 @@ DETECTION = ArenaView(
 )
 
 
-LOST = 10.0  # percent of recall below which a class counts as lost
+LOST = 10  # percent of recall below which a class counts as lost
 
 
 def recalls(arena: Arena, of: int) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, np.ndarray]]:
@@ -181,41 +168,22 @@ def losses(arena: Arena, of: int) -> tuple[dict[str, np.ndarray], dict[str, dict
     return {rule: np.mean(of, axis=0) for rule, of in shared.items() if of}, of_rule
 
 
-def _answer(arena: Arena, of: int, lost: Mapping[str, np.ndarray], held: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+def _sheets_of_classes(arena: Arena) -> list[Sheet]:
     import numpy as np
 
-    mean = np.mean(list(lost.values()), axis=0)
-    order = np.argsort(-mean)
-    by_partition = {panel.partition: np.mean([float((recall[panel.partition] < LOST).sum()) for recall in held.values()
-                                              if panel.partition in recall]) for panel in arena.row(of)}  # fmt: skip
-    parts = ", ".join(f"{name} {count:.1f}" for name, count in by_partition.items())
-    return (
-        f"with {arena.share(of)} attackers, a rule in its worst case has lost on average so many of {len(mean)} "
-        f"classes (recall below {LOST:g}%): {parts}; the classes that lose most are {listed(map(str, order[:3]))} "
-        f"({mean[order[0]]:.0f} points for {order[0]}), and {order[-1]} loses least ({mean[order[-1]]:.0f})"
-    )
-
-
-def _sheets_of_classes(arena: Arena) -> list[Sheet]:
     pages = []
-    for of, _ in rows_of_panels(arena):
-        lost, held = losses(arena, of)
-        rows = []
-        for rule in sorted(lost, key=lambda rule: float(lost[rule].mean())):
-            gone = [float((recall < LOST).sum()) for recall in held[rule].values()]
-            rows.append(cells([rule, *(f"{value:.0f}" for value in lost[rule]), f"{lost[rule].mean():.0f}",
-                               number(sum(gone) / len(gone))]))  # fmt: skip
-        classes = len(next(iter(lost.values())))
-        pages.append(Sheet(
-            above=[f"{arena.track.title(of)}: harm by class", f"{_answer(arena, of, lost, held)}."],
-            heading=["rule", *map(str, range(classes)), "mean", "classes lost"],
-            rows=rows,
-            footnotes=[
-                "a class: by how many points its recall is below that of the plain mean without attack, under the "
-                f"attack of the worst case, the mean over partitions and seeds. classes lost: with a recall below "
-                f"{LOST:g}%, the mean over partitions"
-            ],
-        ))  # fmt: skip
+    for number, row in rows_of_panels(arena):
+        lost, held = losses(arena, number)
+        gone = {rule: {name: float((recall < LOST).sum()) for name, recall in of.items()} for rule, of in held.items()}
+        by_partition = {panel.partition: np.mean([counts[panel.partition] for counts in gone.values()
+                                                  if panel.partition in counts]) for panel in row}  # fmt: skip
+        records = [{"rule": rule, "lost": lost[rule].tolist(), "all": float(lost[rule].mean()),
+                    "gone": fmean(gone[rule].values())}
+                   for rule in sorted(lost, key=lambda rule: float(lost[rule].mean()))]  # fmt: skip
+        mean = np.mean(list(lost.values()), axis=0)
+        order = np.argsort(-mean).tolist()
+        pages.append(tabled("views.classes", records, arena=arena, number=number, mean=mean.tolist(), order=order,
+                            by_partition=by_partition, LOST=LOST))  # fmt: skip
     return pages
 
 

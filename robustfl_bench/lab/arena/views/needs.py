@@ -7,22 +7,19 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena.panels import SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.views.base import ArenaView, mean_scores, rows_of_panels
-from robustfl_bench.lab.arena.words import cells, listed, number, span
+from robustfl_bench.lab.arena.words import SERVER_DATA, said, span, tabled
 from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
-from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.store.kept import FOLDER, sealed_content
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-_NOTHING = "nothing"
 
 
 def work(arena: Arena, rule: str) -> float:
@@ -51,41 +48,17 @@ def _kind_of_rule(arena: Arena, rule: str) -> str:
     return next((f"needs {need}" for need in (SERVER_DATA, "f") if need in needs), "needs neither")
 
 
-def answer(arena: Arena, of: int) -> str:
-    """The front in words."""
-    scores = mean_scores(arena.row(of))
-    parts = [
-        f"{rule} ({scores[rule]:.0f}; needs {', '.join(arena.needs.of(rule)) or _NOTHING}, {arena.needs.cost(rule)})"
-        for rule in front(arena, scores)
-    ]
-    return (
-        f"with {arena.share(of)} attackers, any other rule has a lower mean score than one of these that needs no more "
-        f"and costs no more: {listed(parts)}"
-    )
-
-
 def _sheets_of_pareto(arena: Arena) -> list[Sheet]:
     pages = []
-    for of, row in rows_of_panels(arena):
+    for number, row in rows_of_panels(arena):
         scores = mean_scores(row)
-        line = front(arena, scores)
-        rows = [[
-            Printed(rule, best=rule in line), *cells([
-                number(score), number(min(panel.standings[rule].score.value for panel in row)),
-                ", ".join(arena.needs.of(rule)) or _NOTHING, arena.needs.cost(rule), number(work(arena, rule), 0),
-            ]),
-        ] for rule, score in scores.items()]  # fmt: skip
-        pages.append(Sheet(
-            above=[f"{arena.track.title(of)}: robustness against cost and needs", f"{answer(arena, of)}."],
-            heading=["rule", "mean score", "least score", "needs", "cost", "operations"],
-            rows=rows,
-            bold="the front: no better rule needs no more and costs no more",
-            footnotes=[
-                "score: mean and least over partitions. cost: Gram matrices and sorts of a round, counted. operations: "
-                "the same per number in the updates, to leading order. Times of these runs are no measure of a rule's "
-                "own cost: they include training, and the runs were not timed side by side"
-            ],
-        ))  # fmt: skip
+        records = [
+            {"rule": rule, "mean": score, "least": min(panel.standings[rule].score.value for panel in row),
+             "operations": work(arena, rule)}
+            for rule, score in scores.items()
+        ]  # fmt: skip
+        best = front(arena, scores)
+        pages.append(tabled("views.pareto", records, arena=arena, number=number, front=best, scores=scores))
     return pages
 
 
@@ -136,21 +109,19 @@ def correlation(panel: ArenaPanel, known: Mapping[str, float]) -> float:
 def _panels(arena: Arena) -> dict[ArenaPanel, dict[str, float]]:
     found = [(panel, kappas(panel, arena.track.name)) for panel in arena.panels.values()]
     if not (kept := [(panel, known) for panel, known in found if len(known) >= 3]):
-        raise NoRuns(
-            f"no kappas of arena {arena.track.name}; robustfl-bench resilience makes them, see results/resilience"
-        )
+        raise NoRuns(said("views.no_kappas", arena=arena))
     return dict(kept)
 
 
 def answer_of_kappa(arena: Arena) -> str:
     """The correlations, of all rules and of those that read the updates alone."""
     known = _panels(arena)
-    parts = []
-    for words, alone in (("over all rules", False), (f"over those without {SERVER_DATA}", True)):
-        found = sorted((correlation(panel, _chosen(arena, of, alone)), panel.partition) for panel, of in known.items())
-        ends = span(*(f"{value:.2f} ({partition})" for value, partition in (found[0], found[-1])))
-        parts.append(f"{ends} {words}")
-    return f"Spearman's rank correlation of kappa with the worst case is {', and '.join(parts)}"
+    every, blind = (
+        sorted((correlation(panel, _chosen(arena, of, alone)), panel.partition) for panel, of in known.items())
+        for alone in (False, True)
+    )
+    words = [span(*(f"{value:.2f} ({name})" for value, name in (of[0], of[-1]))) for of in (every, blind)]
+    return said("views.kappa_says", every=words[0], blind=words[1])
 
 
 def _chosen(arena: Arena, known: Mapping[str, float], alone: bool) -> Mapping[str, float]:
@@ -162,28 +133,15 @@ def _sheets_of_kappa(arena: Arena) -> list[Sheet]:
     kept = _panels(arena)
     rules = sorted({rule for known in kept.values() for rule in known},
                    key=lambda rule: (min(known.get(rule, math.inf) for known in kept.values()), rule))  # fmt: skip
-    rows = []
-    for rule in rules:
-        row = [rule]
-        for panel, known in kept.items():
-            row += [f"{known[rule]:.3g}", number(panel.standings[rule].worst)] if rule in known else ["", ""]
-        rows.append(cells(row))
+    records = [{"rule": rule, "numbers": [part for panel, known in kept.items() for part in (
+                (f"{known[rule]:.3g}", panel.standings[rule].worst) if rule in known else ("", ""))]}
+               for rule in rules]  # fmt: skip
     for words, alone in (("rank correlation", False), (f"without {SERVER_DATA}", True)):
-        chosen = {panel: _chosen(arena, known, alone) for panel, known in kept.items()}
-        counts = ((f"{correlation(panel, of):.2f}", f"{len(of)} rules") for panel, of in chosen.items())
-        rows.append(cells([words, *(word for pair in counts for word in pair)]))
+        chosen = [(panel, _chosen(arena, known, alone)) for panel, known in kept.items()]
+        records.append({"rule": words, "numbers": [part for panel, of in chosen for part in (
+                        f"{correlation(panel, of):.2f}", f"{len(of)} rules")]})  # fmt: skip
     heading = [word for panel in kept for word in (f"kappa, {arena.titled(panel)}", "worst case")]
-    return [Sheet(
-        above=[f"Arena {arena.track.name}: kappa, searched in milliseconds, against the worst case of trainings",
-               f"{answer_of_kappa(arena)}."],
-        heading=["rule", *heading],
-        rows=rows,
-        footnotes=[
-            "kappa: the worst |F - mean|^2 / spread^2 found with as many attackers on the updates of one first round "
-            "(robustfl-bench resilience, see results/resilience); less is better, so a correlation of -1 would order "
-            "the rules as the trainings do. worst case: test accuracy [%]"
-        ],
-    )]  # fmt: skip
+    return [tabled("views.kappa", records, arena=arena, heading=heading, answer=answer_of_kappa(arena))]
 
 
 def _picture_of_kappa(arena: Arena, frame: Frame) -> Figure:
@@ -191,19 +149,13 @@ def _picture_of_kappa(arena: Arena, frame: Frame) -> Figure:
     for panel, known in _panels(arena).items():
         by_kappa = sorted(known, key=lambda rule: (known[rule], -panel.standings[rule].worst))
         named = {*by_kappa[:_NAMED], *sorted(known, key=lambda rule: -panel.standings[rule].worst)[:_NAMED]}
-        points = [
-            NamedPoint(
-                rule,
-                min(max(known[rule], 1 / _LARGEST), _LARGEST),
-                panel.standings[rule].worst,
-                f"reads {SERVER_DATA}" if SERVER_DATA in arena.needs.of(rule) else "reads updates alone",
-                rule in named,
-            )
-            for rule in by_kappa
-        ]
-        shown.append(
-            ScatterPanel(f"{panel.partition}, {arena.share(panel.number)}: {correlation(panel, known):.2f}", points)
-        )
+        points = []
+        for rule in by_kappa:
+            kind = f"reads {SERVER_DATA}" if SERVER_DATA in arena.needs.of(rule) else "reads updates alone"
+            kappa = min(max(known[rule], 1 / _LARGEST), _LARGEST)
+            points.append(NamedPoint(rule, kappa, panel.standings[rule].worst, kind, rule in named))
+        title = f"{panel.partition}, {arena.share(panel.number)}: {correlation(panel, known):.2f}"
+        shown.append(ScatterPanel(title, points))
     heading = f"Arena {arena.track.name}: kappa against the worst case, with Spearman's rank correlation"
     x, y = f"kappa (at the edge: {_LARGEST:g} or more)", "Worst case [%]"
     return draw_scatter(shown, x, y, heading, log=True, frame=frame.at("column"), height=1.8)

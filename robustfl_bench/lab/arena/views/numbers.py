@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena.order import is_attacked
-from robustfl_bench.lab.arena.panels import HALF, Arena
+from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import SERVER, ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, mean_scores, rows_of_panels
-from robustfl_bench.lab.arena.words import cells, listed, number
+from robustfl_bench.lab.arena.words import HALF, said, tabled
 from robustfl_bench.read.pages.pictures import curves, heat
 from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.runs.records import NoRuns
@@ -59,36 +58,20 @@ def bracket(by_share: dict[float, float]) -> str:
     return f"< {falls:.0f}%" if holds == 0 else f"{holds:.0f} to {falls:.0f}%"
 
 
-def answer(arena: Arena) -> str:
-    """In each partition, how many rules hold up to which share."""
-    held = levels(arena)
-    shares = sorted({share for by_share in held.values() for share in by_share} - {0.0})
-    parts = []
-    for partition in arena.track.swept["partition"]:
-        of = [collapse(by_share)[0] for (_, name), by_share in held.items() if name == partition]
-        counts = ", ".join(f"{sum(holds >= share for holds in of)} at {share:.0f}%" for share in shares)
-        parts.append(f"{partition} {counts}")
-    rules = len({rule for rule, _ in held})
-    return f"of {rules} rules, so many keep half of what the honest clients reach: {'; '.join(parts)}"
-
-
 def _sheets_of_collapse(arena: Arena) -> list[Sheet]:
-    rows = [row for _, row in rows_of_panels(arena)]
-    held = levels(arena)
-    partitions = list(arena.track.swept["partition"])
+    rows, held = [row for _, row in rows_of_panels(arena)], levels(arena)
+    partitions = arena.track.swept["partition"]
+    shares = sorted({share for by_share in held.values() for share in by_share} - {0.0})
+    counts = []
+    for partition in partitions:
+        last = [collapse(by_share)[0] for (_, name), by_share in held.items() if name == partition]
+        holding = [(share, sum(holds >= share for holds in last)) for share in shares]
+        counts.append({"partition": partition, "holding": holding})
     total = {rule: sum(mean_scores(row).get(rule, 0.0) for row in rows) for rule, _ in held}
-    rules = sorted(total, key=lambda rule: (-total[rule], rule))
-    return [Sheet(
-        above=[f"Arena {arena.track.name}: the collapse point f*, the share of attackers at which a rule fails",
-               f"{answer(arena)}."],
-        heading=["rule", *partitions],
-        rows=[cells([rule, *(bracket(held[rule, name]) if (rule, name) in held else "" for name in partitions)])
-              for rule in rules],
-        footnotes=[
-            f"f*: between the last share of attackers at which the score is {HALF:g} or more and the first at which it "
-            "is less; only the shares that were run bound it, so no value between them is known. Rules by mean score"
-        ],
-    )]  # fmt: skip
+    records = [{"rule": rule, "brackets": [bracket(held[rule, name]) if (rule, name) in held else ""
+                                           for name in partitions]}
+               for rule in sorted(total, key=lambda rule: (-total[rule], rule))]  # fmt: skip
+    return [tabled("views.collapse", records, arena=arena, partitions=partitions, counts=counts, rules=len(total))]
 
 
 def _picture_of_collapse(arena: Arena, frame: Frame) -> Figure:
@@ -112,7 +95,7 @@ COLLAPSE = ArenaView(
 )
 
 
-NEAR = 5.0  # points of accuracy
+NEAR = 5  # points of accuracy
 
 
 @dataclass(frozen=True)
@@ -165,36 +148,23 @@ def answer_of_declared(arena: Arena) -> str:
                 continue
             less = sorted((rule for rule in changes if changes[rule] < -NEAR), key=lambda rule: changes[rule])
             more = sorted((rule for rule in changes if changes[rule] > NEAR), key=lambda rule: -changes[rule])
-            sentences.append(
-                f"where there are {found.number} attackers and the server assumes {f}, the worst case changes by "
-                f"{fmean(changes.values()):+.0f} points on average: it falls by more than {NEAR:g} for {len(less)} of "
-                f"{len(changes)} rules ({listed(less, 3)}) and rises so for {len(more)} ({listed(more, 3)})"
-            )
+            sentences.append(said("views.declared_says", found=found, f=f, change=fmean(changes.values()), NEAR=NEAR,
+                                  less=less, more=more, rules=len(changes)))  # fmt: skip
     return "; ".join(sentences)
 
 
 def _sheets_of_declared(arena: Arena) -> list[Sheet]:
     pages = []
     for found in _found(arena):
-        pages.append(Sheet(
-            above=[f"{arena.track.title(found.number)}: the price of a wrong f", f"{answer_of_declared(arena)}."],
-            heading=["rule", *(f"f = {f}" for f in found.assumed)],
-            rows=[cells([rule, *(number(by_f.get(f, math.nan)) for f in found.assumed)])
-                  for rule, by_f in found.worst.items()],
-            footnotes=[
-                f"worst case [%] of {listed(found.attacks)} on {listed(found.partitions)}, with {found.number} "
-                "attackers, if the rule assumes f of them; empty where it cannot run"
-            ],
-        ))  # fmt: skip
+        records = [{"rule": rule, "numbers": [by_f.get(f) for f in found.assumed]}
+                   for rule, by_f in found.worst.items()]  # fmt: skip
+        pages.append(tabled("views.declared", records, arena=arena, found=found, answer=answer_of_declared(arena)))
     return pages
 
 
 def _found(arena: Arena) -> list[WrongF]:
     if not (found := wrong_assumptions(arena.runs)):
-        raise NoRuns(
-            f"no run of arena {arena.track.name} with a wrong f; "
-            f"robustfl-bench -m +experiment={arena.track.experiment}_declared makes them"
-        )
+        raise NoRuns(said("views.not_declared", arena=arena))
     return found
 
 

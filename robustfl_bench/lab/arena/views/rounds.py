@@ -13,7 +13,7 @@ from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.picture import leading
 from robustfl_bench.lab.arena.track import NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views.base import ArenaView, by_rule, rows_of_panels
-from robustfl_bench.lab.arena.words import cells, listed, number
+from robustfl_bench.lab.arena.words import listed, said, tabled
 from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.pages.pictures.points import Dot, DotPanel, draw_dots
 from robustfl_bench.read.runs.records import NoRuns
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-FALL = 10.0  # points
+FALL = 10  # points
 
 
 def evaluated_rounds(arena: Arena) -> list[int]:
@@ -46,11 +46,8 @@ def answer(arena: Arena, of: int) -> str:
                     for name in arena.track.swept["partition"]}  # fmt: skip
     of_rule = by_rule(run for run in _ended(arena, of) if is_attacked(run))
     most = sorted(of_rule, key=lambda rule: -_share(falls(of_rule[rule])))[:3]
-    parts = ", ".join(f"{name} {share:.0f}%" for name, share in by_partition.items())
-    return (
-        f"with {arena.share(of)} attackers, {_share(falls(runs)):.0f}% of the attacked runs end more than {FALL:g} "
-        f"points below their own best evaluated round ({parts}), most often those of {listed(most)}"
-    )
+    return said("views.stability_says", arena=arena, number=of, share=_share(falls(runs)), by_partition=by_partition,
+                most=most, FALL=FALL)  # fmt: skip
 
 
 def _share(values: Sequence[float]) -> float:
@@ -67,25 +64,16 @@ def _sheets_of_stability(arena: Arena) -> list[Sheet]:
     for of, _ in rows_of_panels(arena):
         attacked = by_rule(run for run in _ended(arena, of) if is_attacked(run))
         clean = by_rule(run for run in _ended(arena, of) if run.attack == NONE)
-        by_fall = sorted(attacked, key=lambda rule: fmean(falls(attacked[rule])))
-        pages.append(Sheet(
-            above=[f"{arena.track.title(of)}: how far runs fall behind their best round", f"{answer(arena, of)}."],
-            heading=["rule", "best round", "last round", "fall", f"fall > {FALL:g}", "fall without attack"],
-            rows=[cells([
-                rule,
-                number(fmean(100 * run.best for run in attacked[rule])),
-                number(fmean(100 * run.accuracy for run in attacked[rule])),
-                number(fmean(falls(attacked[rule]))),
-                f"{_share(falls(attacked[rule])):.0f}%",
-                number(fmean(falls(clean[rule]))) if rule in clean else "",
-            ]) for rule in by_fall],
-            footnotes=[
-                "best and last round: test accuracy [%], the mean over partitions, attacks and seeds; fall [points]; "
-                f"fall > {FALL:g}: share of the runs. Models that diverged are left out",
-                f"evaluated after rounds {listed(map(str, rounds))}; what happens between them is not kept, so a run "
-                "that falls and recovers within these intervals is not seen",
-            ],
-        ))  # fmt: skip
+        records = [{
+            "rule": rule,
+            "best": fmean(100 * run.best for run in attacked[rule]),
+            "last": fmean(100 * run.accuracy for run in attacked[rule]),
+            "fall": fmean(falls(attacked[rule])),
+            "share": _share(falls(attacked[rule])),
+            "clean": fmean(falls(clean[rule])) if rule in clean else None,
+        } for rule in sorted(attacked, key=lambda rule: fmean(falls(attacked[rule])))]  # fmt: skip
+        pages.append(tabled("views.stability", records, arena=arena, number=of, rounds=rounds, FALL=FALL,
+                            answer=answer(arena, of)))  # fmt: skip
     return pages
 
 
@@ -109,7 +97,7 @@ STABILITY = ArenaView(
 
 def _looks(arena: Arena) -> list[race.SeedLook]:
     if not arena.track.is_raced:
-        raise NoRuns(f"arena {arena.track.name} is not raced: all of its rules have {arena.track.looks[0]} seeds")
+        raise NoRuns(said("views.not_raced", arena=arena))
     return [race.look(panel, arena.track.looks) for panel in arena.panels.values()]
 
 
@@ -118,38 +106,18 @@ def answer_of_race(arena: Arena) -> str:
     looks = _looks(arena)
     going = [of for of in looks if of.more]
     settled = sum(of.pairs.share_settled >= race.SETTLED for of in looks)
-    words = f"{settled} of {len(looks)} panels are settled"
-    if not going:
-        return f"{words}, and no rule gets more seeds"
-    parts = [f"{arena.titled(of.panel)} {len(of.more)} rules" for of in going]
-    return f"{words}; more seeds are needed in {listed(parts)}"
+    return said("views.race_says", arena=arena, looks=looks, settled=settled, going=going)
 
 
 def _sheets_of_race(arena: Arena) -> list[Sheet]:
-    looks, rows, todos = _looks(arena), [], []
-    for of in looks:
-        told, equal, left = map(len, (of.pairs.apart, of.pairs.equal, of.pairs.open))
-        words = [f"{listed(rule for rule, of_rule in of.more.items() if of_rule == seeds)} to {seeds} seeds"
-                 for seeds in dict.fromkeys(of.more.values())]  # fmt: skip
-        rows.append(cells([
-            arena.titled(of.panel), pairs.seeds(of.panel, of.pairs.rules), str(told), str(equal), str(left),
-            of.why or "; ".join(words),
-        ]))  # fmt: skip
-        todos += [Todo("next", arena.titled(of.panel), command) for command in race.commands(arena, of)]
-    seeds = [str(number) for number in arena.track.looks]
-    return [Sheet(
-        above=[f"Arena {arena.track.name}: which rules get more seeds", f"{answer_of_race(arena)}."],
-        heading=["panel", "seeds", "told apart", "equal", "open", "next"],
-        rows=rows,
-        labels=1,
-        footnotes=[
-            f"the rule: all rules have {seeds[0]} seeds. A panel stops when {100 * race.SETTLED:.0f}% of the pairs of "
-            f"its best {pairs.TOP} rules are told apart or equal. Until then those near the best {pairs.TOP}, with an "
-            f"open pair among these, go on to {listed(seeds[1:])} seeds. near: cannot be told from the last of them",
-            *pairs.MEANING[:1],
-        ],
-        todos=todos,
-    )]  # fmt: skip
+    looks, records, todos = _looks(arena), [], []
+    for look in looks:
+        words = [f"{listed(rule for rule, of_rule in look.more.items() if of_rule == seeds)} to {seeds} seeds"
+                 for seeds in dict.fromkeys(look.more.values())]  # fmt: skip
+        records.append({"look": look, "words": words, "seeds": pairs.seeds(look.panel, look.pairs.rules)})
+        todos += [Todo("next", arena.titled(look.panel), command) for command in race.commands(arena, look)]
+    return [tabled("views.race", records, arena=arena, seeds=[*map(str, arena.track.looks)], todos=todos,
+                   answer=answer_of_race(arena), SETTLED=race.SETTLED, TOP=pairs.TOP, MARGIN=pairs.MARGIN)]  # fmt: skip
 
 
 RACE = ArenaView(
