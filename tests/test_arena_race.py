@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robustfl_bench.lab.arena import additions, conclusions, error_rates, race, recommend
+from robustfl_bench.lab.arena import additions, conclusions, error_rates, recommend
 from robustfl_bench.lab.arena.pairs import pairs
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, LOOKS, NONE, SERVER, Track
 from robustfl_bench.lab.arena.views import VIEWS
+from robustfl_bench.lab.arena.views import rounds as race
 from robustfl_bench.read.runs.looks import level_at_each
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import Estimate

@@ -4,7 +4,6 @@
 ``tuned``      the same of rules that are tuned in each panel
 ``panels``     the scores of the rules in each partition with each number of attackers
 ``pairs``      which of the best rules of a panel can be told apart, and which are equal
-``race``       which rules get more seeds
 ``order``      the rules' order, and its agreement between seeds and sizes
 ``checks``     what a rule needs and depends on: measured, not declared
 ``needs``      the same for the rules in a table of runs

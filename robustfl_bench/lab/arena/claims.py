@@ -14,11 +14,11 @@ from robustfl_bench.lab.agreement.measured import MeasuredPaper
 from robustfl_bench.lab.agreement.verdicts import VERDICTS, Verdict, judge
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import NONE, SERVER, settle
-from robustfl_bench.lab.arena.words import listed
+from robustfl_bench.lab.arena.words import lines, listed, said, tabled
 from robustfl_bench.read.runs.origins import origins
 from robustfl_bench.read.runs.values import Value, describe
 from robustfl_bench.read.tables.claims import Claim, about
-from robustfl_bench.read.tables.sheets import Printed, Sheet, Todo
+from robustfl_bench.read.tables.sheets import Sheet, Todo
 from robustfl_bench.read.tables.table import Cell, Column, Key, Table
 from robustfl_bench.runner.config import compose, options
 
@@ -30,14 +30,6 @@ Place = tuple[str, str]
 
 Accuracies = Mapping[tuple[str, str], Mapping[Place, float]]
 """The accuracies of rules under attacks in each partition and seed, fractions."""
-
-_MEANING = (
-    f"{_OWN}, {_ANY}: test accuracy [%] under the one that harms most in each partition and seed, of the paper's or of "
-    "all; a model that diverged counts as 0",
-    f"{_SKEWED}: all partitions that were run but {_IID}. A claim is judged in the partitions in which all cells that "
-    "it compares were run, which are named unless they are all; pairs: partitions and seeds, over which the "
-    "differences are paired",
-)
 
 
 def title(paper: str) -> str:
@@ -60,27 +52,18 @@ def sheets(arenas: Sequence[Arena]) -> list[Sheet]:
         pages += [_claims(paper, of_all), *claim_sheets.against(of_all)]
         pages += [_numbers(paper, of) for of in by_track.values()]
     todos = [todo for arena in arenas for paper in papers for todo in _todos(arena, known[arena], paper)]
-    pages[-1] = replace(pages[-1], footnotes=(*_MEANING, *claim_sheets.MEANING[:2]), todos=todos)
+    pages[-1] = replace(pages[-1], footnotes=(*lines("tables.claims_meaning"), *claim_sheets.MEANING[:2]), todos=todos)
     remarks = [remark for arena in arenas for remark in _remarks(arena, papers)]
     return [_overview(scores, remarks), *pages]
 
 
 def _overview(scores: Sequence[tuple[str, MeasuredPaper]], remarks: Sequence[str]) -> Sheet:
     """The number of claims of each paper by verdict, in each track."""
-    counts = [(paper.title, name, Counter(verdict.word for verdict in paper.verdicts)) for name, paper in scores]
+    counts = [(paper, name, Counter(verdict.word for verdict in paper.verdicts)) for name, paper in scores]
+    records = [{"paper": paper.title, "track": name, "counts": [words[word] for word in VERDICTS]}
+               for paper, name, words in counts]  # fmt: skip
     names = dict.fromkeys(name for name, _ in scores)
-    return Sheet(
-        above=[
-            f"Arena {' and '.join(names)}: what papers say of their rules, each claim with each number of attackers",
-            *remarks,
-        ],
-        heading=["paper", "track", *VERDICTS],
-        rows=[
-            [*map(Printed, (title, name)), *(Printed(str(words[word])) for word in VERDICTS)]
-            for title, name, words in counts
-        ],
-        labels=2,
-    )
+    return tabled("tables.claims", records, names=names, remarks=remarks, VERDICTS=VERDICTS)
 
 
 @dataclass(frozen=True)
@@ -250,21 +233,15 @@ def _numbers(paper: Mapping[str, Any], tested: Mapping[str, _Tested]) -> Sheet:
         tables.append((number := name.partition("/")[2], of.table(keys, partitions)))
         remarks += [f"{number}: {words}" for words in [of.named((_IID, _SKEWED), partitions)] if words]
     shown = [(number, table, table.column(label)) for number, table in tables for label in labels]
-    rows = []
+    records = list[Any]()
     for block in (_IID, _SKEWED):
-        rows.append([Printed(block), *[Printed("")] * len(shown)])
+        records.append(block)
         for rule in paper["rules"]:
             cells = ((table.cell(rule, column.label, block), column.value.digits) for _, table, column in shown)
-            rows.append([Printed(rule), *(Printed(f"{cell.mean:.{digits}f}" if cell.seeds else "-")
-                                          for cell, digits in cells)])  # fmt: skip
-    return Sheet(
-        above=[f"{paper['title']}: test accuracy in the arena [%], {next(iter(tested)).partition('/')[0]}", *remarks],
-        heading=[
-            "rule",
-            *(f"{column.label}, {number}{' assumed' * (column.label == NONE)}" for number, _, column in shown),
-        ],
-        rows=rows,
-    )
+            records.append({"rule": rule, "numbers": [f"{cell.mean:.{digits}f}" if cell.seeds else "-"
+                                                      for cell, digits in cells]})  # fmt: skip
+    return tabled("tables.claims_numbers", records, paper=paper, track=next(iter(tested)).partition("/")[0],
+                  remarks=remarks, shown=shown)  # fmt: skip
 
 
 def _remarks(arena: Arena, papers: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -272,13 +249,5 @@ def _remarks(arena: Arena, papers: Iterable[Mapping[str, Any]]) -> list[str]:
     claimed = {rule for paper in papers for rule in paper["rules"]}
     rules = sorted({run.rule for run in arena.runs if run.rule in claimed and not run.validated})
     untuned = f"without {arena.track.experiment}_rates, at all rates that were run: {', '.join(rules)}"
-    return [_setting(arena), *[untuned] * bool(rules), *origins(arena.table.iloc[[run.row for run in arena.runs]])]
-
-
-def _setting(arena: Arena) -> str:
-    """How a track trains, and how much of it was run."""
-    config, track = arena.track.config, arena.track
-    batch = "whole local sets" if config["batch_size"] is None else f"batches of {config['batch_size']}"
-    judged = "the last round" if track.judged == "final_accuracy" else "the last evaluations"
-    places = [f"{listed(panel.partition for panel in arena.row(of))} with {of} attackers" for of in arena.settled]
-    return f"{track.name}: {batch}, {config['rounds']} rounds, the accuracy of {judged}; run in {'; '.join(places)}"
+    setting = said("tables.claims_setting", arena=arena, track=arena.track, config=arena.track.config)
+    return [setting, *[untuned] * bool(rules), *origins(arena.table.iloc[[run.row for run in arena.runs]])]

@@ -13,10 +13,10 @@ from robustfl_bench.lab.arena.conditions import conditioned
 from robustfl_bench.lab.arena.findings import NEAR, clean_accuracy, heterogeneity, idle, near
 from robustfl_bench.lab.arena.pairs import TOP, beside_server, contenders, pairs
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
-from robustfl_bench.lab.arena.race import SETTLED
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.views import books
 from robustfl_bench.lab.arena.views.attacks import answer
+from robustfl_bench.lab.arena.views.rounds import SETTLED
 from robustfl_bench.lab.arena.words import HALF, SERVER_DATA, bounds, ends, number, said, sentence, span, tabled
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import chance_if_equal, rank_correlation, rejected

@@ -15,7 +15,7 @@ from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST
 from robustfl_bench.lab.arena.pairs import contenders
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
-from robustfl_bench.lab.arena.words import said, tabled
+from robustfl_bench.lab.arena.words import filled, tabled
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import targets
@@ -55,20 +55,21 @@ def conditions(arena: Arena) -> Conditions:
     """The conditions of an arena's scores."""
     from robustfl_bench.runner.experiment.networks import num_params  # late: it imports PyTorch
 
-    track, dataset, panels = arena.track, _data(arena), arena.panels.values()
-    model = track.config["model"]
-    weights = num_params(targets.build(model), dataset)
-    seeds = sorted(panel.standings[rule].score.n for panel in panels for rule in contenders(panel))
-    alone = [panel.server.score.value for panel in panels if panel.server and panel.server.score.n]
-    return Conditions(
-        data=f"{dataset.name}, {' x '.join(map(str, dataset.input_shape[1:] or dataset.input_shape))}",
-        model=f"{str(model['_target_']).rpartition('.')[2].upper()} of {weights:,} weights",
-        clients=str(track.clients),
-        attackers=f"{' or '.join(map(str, track.numbers))} of them",
-        attacks=said("tables.attacks_run", arena=arena, attacks=track.swept["attack"]),
-        accuracy=said("tables.judged", track=track, LAST=LAST, seeds=seeds),
-        baseline=said("tables.baseline", BASELINE=BASELINE, own=own_samples(arena), alone=alone),
-    )
+    panels = arena.panels.values()
+    dataset = _data(arena)
+    return Conditions(**filled(
+        "tables.conditions",
+        track=arena.track,
+        config=arena.track.config,
+        dataset=dataset,
+        weights=num_params(targets.build(arena.track.config["model"]), dataset),
+        searched=arena.searched,
+        LAST=LAST,
+        seeds=sorted(panel.standings[rule].score.n for panel in panels for rule in contenders(panel)),
+        BASELINE=BASELINE,
+        own=own_samples(arena),
+        alone=[panel.server.score.value for panel in panels if panel.server and panel.server.score.n],
+    ))  # fmt: skip
 
 
 def conditioned(sheet: Sheet, arena: Arena) -> Sheet:

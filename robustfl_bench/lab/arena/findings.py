@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from statistics import median
-from typing import Any
 
 from robustfl_bench.lab.arena import page
 from robustfl_bench.lab.arena.conditions import conditioned, remarks
@@ -15,7 +14,7 @@ from robustfl_bench.lab.arena.panels import REFERENCE, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.lab.arena.views.base import ArenaView
-from robustfl_bench.lab.arena.words import listed, said, tabled
+from robustfl_bench.lab.arena.words import filled, said, tabled
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
@@ -173,28 +172,19 @@ def alike(arena: Arena) -> dict[str, float]:
 
 def protocol(arena: Arena) -> Sheet:
     """The protocol of the track as its configuration has it, and what its runs cost."""
-    track = arena.track
-    config = track.config
-    rates = f"{track.experiment}_rates"
-    tried = compose.swept([f"+experiment={rates}"]) if options.exists("experiment", rates) else {}
-    facts = {
-        "data": str(config["dataset"]["_target_"]).rpartition(".")[2],
-        "clients, attackers among them": f"{track.clients}, {listed(map(str, track.numbers))}",
-        "network": f"{str(config['model']['_target_']).rpartition('.')[2]}, hidden layers of "
-        f"{listed(map(str, config['model']['hidden']))}",
-        "local step": "whole local set" if config["batch_size"] is None else f"batch of {config['batch_size']}",
-        **{name: words for name, words in _training(config).items() if words},
-        "rounds": str(config["rounds"]),
-        "server's samples per class": str(config["server_data"]["samples_per_class"]),
-        "seeds": ", ".join(track.swept["seed"]),
-        "rates tried": ", ".join(map(str, tried.get("lr", []))) or "none",
-        "partitions": ", ".join(_described(name, track.experiment) for name in track.swept["partition"]),
-        "attacks": str(len(track.swept["attack"]) - 1),
-        "rules": _rules_run(arena),
-        "time of the runs": _time(arena),
-    }
-    records = [{"name": name, "value": value} for name, value in facts.items()]
-    return tabled("findings.protocol", records, arena=arena)
+    track, rates = arena.track, f"{arena.track.experiment}_rates"
+    partitions = {name: compose.resolve([f"+experiment={track.experiment}", "lr=1", f"partition={name}"])
+                  for name in track.swept["partition"]}  # fmt: skip
+    facts = filled(
+        "findings.facts",
+        track=track,
+        config=track.config,
+        tried=compose.swept([f"+experiment={rates}"])["lr"] if options.exists("experiment", rates) else [],
+        partitions=[{"name": name, "options": run.config["partition"]} for name, run in partitions.items()],
+        rules=_rules_run(arena),
+        time=_time(arena),
+    )
+    return tabled("findings.protocol", [{"fact": name, "value": value} for name, value in facts.items()], arena=arena)
 
 
 def _rules_run(arena: Arena) -> str:
@@ -203,32 +193,6 @@ def _rules_run(arena: Arena) -> str:
     run = {arena.needs.asked_as(rule)[0] for panel in arena.panels.values() for rule in panel.standings
            if panel.is_whole(rule)}  # fmt: skip
     return said("findings.rules_run", swept=len(swept), run=len(run & swept), others=len(run - swept))
-
-
-def _training(config: Mapping[str, Any]) -> dict[str, str]:
-    """What is unlike a gradient of every client in each round, each client counting alike; empty where it is not."""
-    share, local, mixing = config["participation"], config["local_update"], config["pre_aggregation"]
-    return {
-        "clients of a round": f"{100 * share:g}%" if share < 1 else "",
-        "local update": _part(local) if not str(local["_target_"]).endswith(".FedSgd") else "",
-        "pre-aggregation": "; ".join(map(_part, mixing.values())) if mixing else "",
-        "clients count": f"by their samples ({config['weighting']})" if config["weighting"] != "none" else "",
-    }
-
-
-def _part(content: Mapping[str, Any]) -> str:
-    """A part and its options."""
-    words = [f"{key} {value}" for key, value in content.items() if not isinstance(value, Mapping) and key != "_target_"]
-    return f"{str(content['_target_']).rpartition('.')[2]} ({', '.join(words)})"
-
-
-def _described(name: str, experiment: str) -> str:
-    """A partition and its options."""
-    content: Mapping[str, object] = compose.resolve(
-        [f"+experiment={experiment}", "lr=1", f"partition={name}"]
-    ).config["partition"]  # fmt: skip
-    words = [f"{key} {value}" for key, value in content.items() if key != "_target_"]
-    return f"{name} ({', '.join(words)})" if words else name
 
 
 def _time(arena: Arena) -> str:

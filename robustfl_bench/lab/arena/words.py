@@ -44,7 +44,13 @@ def each(name: str, records: Iterable[Any], /, **values: Any) -> list[str]:
 
 def lines(name: str, /, **values: Any) -> list[str]:
     """The lines of this name but for empty ones."""
-    return _filled(_entry(name), values)
+    return _lines(_entry(name), values)
+
+
+def filled(name: str, /, **values: Any) -> dict[str, str]:
+    """The texts of this name by their own names, but for empty ones."""
+    texts = {key: _template(text).render(values) for key, text in _entry(name).items()}
+    return {key: text for key, text in texts.items() if text}
 
 
 def tabled(name: str, records: Iterable[Any], /, **values: Any) -> Sheet:
@@ -60,7 +66,7 @@ def tabled(name: str, records: Iterable[Any], /, **values: Any) -> Sheet:
             of_row = {**values, **_fields(record)}
             rows.append([_printed(part) for cell in entry["columns"].values()
                          for part in _parts(_expression(cell)(of_row))])  # fmt: skip
-    above, footnotes, report = (_filled(entry.get(part, ()), values) for part in ("above", "footnotes", "report"))
+    above, footnotes, report = (_lines(entry.get(part, ()), values) for part in ("above", "footnotes", "report"))
     labels = _expression(str(entry.get("labels", 1)))(values)
     bold = _template(entry.get("bold", "")).render(values)
     return Sheet(above, heading, rows, labels, footnotes, bold, report, values.get("todos", ()))
@@ -109,15 +115,15 @@ def _parts(value: Any) -> Iterable[Any]:
     return value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
-def _filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+def _lines(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
     return [line for line in _texts(texts, values) if line]
 
 
 def _texts(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
-    filled = []
+    known = list[str]()
     for text in texts:
-        filled += _expression(text[1:])(values) if text.startswith("*") else [_template(text).render(values)]
-    return filled
+        known += _expression(text[1:])(values) if text.startswith("*") else [_template(text).render(values)]
+    return known
 
 
 def _printed(value: object) -> Printed:
