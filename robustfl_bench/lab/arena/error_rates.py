@@ -54,4 +54,4 @@ def sheet(arena: Arena) -> Sheet:
 
 def _shares(lines: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The shares in percent, or from which to which."""
-    return {name: f"{ends((100 * float(line[name]) for line in lines), 1)}%" for name in HEADING[6:]}
+    return {name: f"{ends((100 * float(line[name]) for line in lines), '.1f')}%" for name in HEADING[6:]}

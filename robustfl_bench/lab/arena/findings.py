@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from statistics import median
+from typing import Any
 
 from robustfl_bench.lab.arena import page
 from robustfl_bench.lab.arena.conditions import conditioned, remarks
@@ -175,16 +176,25 @@ def protocol(arena: Arena) -> Sheet:
     track, rates = arena.track, f"{arena.track.experiment}_rates"
     partitions = {name: compose.resolve([f"+experiment={track.experiment}", "lr=1", f"partition={name}"])
                   for name in track.swept["partition"]}  # fmt: skip
+    update = track.config["local_update"]
     facts = filled(
         "findings.facts",
         track=track,
+        update=[] if str(update["_target_"]).endswith(".FedSgd") else [_part(update)],
+        mixing=[*map(_part, (track.config["pre_aggregation"] or {}).values())],
         config=track.config,
         tried=compose.swept([f"+experiment={rates}"])["lr"] if options.exists("experiment", rates) else [],
-        partitions=[{"name": name, "options": run.config["partition"]} for name, run in partitions.items()],
+        partitions=[{**_part(run.config["partition"]), "name": name} for name, run in partitions.items()],
         rules=_rules_run(arena),
         time=_time(arena),
     )
     return tabled("findings.protocol", [{"fact": name, "value": value} for name, value in facts.items()], arena=arena)
+
+
+def _part(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A part and its options, but for parts within it."""
+    chosen = {key: value for key, value in content.items() if not isinstance(value, Mapping) and key != "_target_"}
+    return {"name": str(content["_target_"]).rpartition(".")[2], "options": chosen}
 
 
 def _rules_run(arena: Arena) -> str:

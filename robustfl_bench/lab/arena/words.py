@@ -64,8 +64,8 @@ def tabled(name: str, records: Iterable[Any], /, **values: Any) -> Sheet:
             rows.append([Printed(record), *[Printed("")] * (len(heading) - 1)])
         else:
             of_row = {**values, **_fields(record)}
-            rows.append([_printed(part) for cell in entry["columns"].values()
-                         for part in _parts(_expression(cell)(of_row))])  # fmt: skip
+            rows.append([_printed(part) for label, cell in entry["columns"].items()
+                         for part in _parts(_expression(cell or label)(of_row))])  # fmt: skip
     above, footnotes, report = (_lines(entry.get(part, ()), values) for part in ("above", "footnotes", "report"))
     labels = _expression(str(entry.get("labels", 1)))(values)
     bold = _template(entry.get("bold", "")).render(values)
@@ -87,10 +87,16 @@ def span(least: str, largest: str) -> str:
     return least if least == largest else f"{least} to {largest}"
 
 
-def ends(values: Iterable[float], digits: int = 0) -> str:
+def ends(values: Iterable[float], form: str = ".0f") -> str:
     """The least and the largest of some numbers as a phrase."""
     ascending = sorted(values)
-    return span(*(f"{value:.{digits}f}" for value in (ascending[0], ascending[-1])))
+    return span(format(ascending[0], form), format(ascending[-1], form))
+
+
+def commas(values: Iterable[Any], form: str = "{}") -> str:
+    """Values, or the pairs of a mapping, each in a form, with commas between them."""
+    rows = values.items() if isinstance(values, Mapping) else values
+    return ", ".join(form.format(*(row if isinstance(row, tuple) else (row,))) for row in rows)
 
 
 def sentence(words: str) -> str:
@@ -164,9 +170,11 @@ def _environment() -> Environment:
 
     made = Environment(undefined=StrictUndefined)
     made.globals |= {"said": said, "each": each, "HALF": HALF, "LOWEST": LOWEST, "SERVER_DATA": SERVER_DATA}
-    made.filters |= {of.__name__: of for of in (number, bounds, span, ends, sentence, listed, counted)}
+    made.filters |= {of.__name__: of for of in (number, bounds, span, ends, commas, sentence, listed, counted)}
     made.filters |= {
         "best": _best,
+        "g": lambda value: f"{value:g}",
+        "semicolons": "; ".join,
         "fixed": lambda value, digits=0: f"{value:.{digits}f}",
         "signed": lambda value, digits=0: f"{value:+.{digits}f}",
     }
