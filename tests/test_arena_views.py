@@ -67,6 +67,8 @@ def test_a_short_list_of_attacks_is_chosen_by_what_it_adds() -> None:
     runs += [run("a", "y", 0.5, seed=seed) for seed in "01"]
     assert attacks.held_out(runs, 1) == [pytest.approx(40)], "each seed alone would have chosen the other attack"
     assert attacks.held_out([one for one in runs if one.seed == "0"]) == []
+    drawn = run("server", "none", 0.5, seed="7")
+    assert attacks.held_out([*runs, drawn], 1) == [pytest.approx(40)], "a draw of the server alone is no seed of rules"
 
 
 def test_detection_counts_who_is_dropped_in_the_last_round(arena: Arena) -> None:

@@ -74,7 +74,7 @@ def first_attacks(measured: Cases, most: int = MOST) -> list[str]:
 def held_out(runs: Sequence[ArenaRun], most: int = MOST) -> list[float]:
     """The mean of ``missed`` for lists of 1, 2, ... attacks that were chosen by the runs of all seeds but one, in that
     seed; empty with a single seed."""
-    seeds = sorted({run.seed for run in runs})
+    seeds = sorted({run.seed for run in runs if is_attacked(run) and run.rule != SERVER})
     if len(seeds) < 2:
         return []
     by_seed = []
