@@ -106,16 +106,14 @@ def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str
 
 def clean_accuracy(arena: Arena) -> str:
     """Whether accuracy without attack says anything of the worst case."""
-    rows = []
+    known: dict[int, list[float]] = {}
     for number in arena.settled:
-        values = []
         for panel in arena.row(number):
             pairs = [(panel.standings[rule].clean, panel.standings[rule].worst) for rule in _rules(panel)]
             if len(pairs) >= _MANY:
-                values.append(rank_correlation([clean for clean, _ in pairs], [worst for _, worst in pairs]))
-        rows += [{"number": number, "values": values}] if values else []
-    known = [value for row in rows for value in row["values"]]
-    return said("findings.clean_accuracy", arena=arena, rows=rows, known=known, LITTLE=_LITTLE) if rows else ""
+                known.setdefault(number, []).append(rank_correlation(*map(list, zip(*pairs, strict=True))))
+    values = [value for of in known.values() for value in of]
+    return said("findings.clean_accuracy", arena=arena, known=known, values=values, LITTLE=_LITTLE) if known else ""
 
 
 def helping(arena: Arena) -> str:

@@ -115,8 +115,8 @@ def answer(arena: Arena, found: Sequence[Books]) -> str:
     """How many scores tuning moves, which of them most, and whether the order changes."""
     moves = []
     for verb, sign in (("raises", 1), ("lowers", -1)):
-        moved = [{"of": of, "rule": rule, "move": sign * rule.gain} for of in found for rule in of.moved(sign)]
-        moved.sort(key=lambda move: -move["move"])
+        moved = [(of, rule) for of in found for rule in of.moved(sign)]
+        moved.sort(key=lambda move: -sign * move[1].gain)
         moves.append(said("views.books_move", verb=verb, moved=each("views.books_moved", moved, arena=arena)))
     alike = [of.agreement for of in found if not math.isnan(of.agreement)]
     return said("views.books_say", cases=sum(len(of.rules) for of in found), moves=moves, alike=alike)

@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base import seeding
-from robustfl_bench.base.console import counted
+from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
-from robustfl_bench.lab.arena.planning import SEARCHING
 from robustfl_bench.lab.arena.track import SERVER, tracks
 from robustfl_bench.lab.arena.views.base import ArenaView
-from robustfl_bench.lab.arena.words import bounds, cells, number, span
+from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
@@ -57,6 +55,12 @@ class Orders:
         return _correlated(best) if len(self.scores) > BEST else None
 
     @property
+    def behind(self) -> float:
+        """By how much the best rule of the other panel scores less here than the best of this one."""
+        _, kept, _, best = self.chosen
+        return best.value - kept.value
+
+    @property
     def chosen(self) -> tuple[str, Estimate, str, Estimate]:
         """The best rule of the other panel with its score in this one, and the best of this one with its own."""
         there, here = (max(self.scores, key=lambda rule: self.scores[rule][place].value) for place in (1, 0))
@@ -89,7 +93,7 @@ def orders(arena: Arena) -> list[Orders]:
     others = list(_others(arena))
     found = [of for place in arena.by_list for other in others for of in _both(arena, place, other)]
     if not found:
-        raise NoRuns(f"no other track has {ENOUGH} rules in a panel of arena {arena.track.name}")
+        raise NoRuns(said("views.no_tracks", arena=arena, ENOUGH=ENOUGH))
     return found
 
 
@@ -123,51 +127,12 @@ def _shared(panel: ArenaPanel, other: ArenaPanel) -> dict[str, tuple[Estimate, E
             if not math.isnan(first.score.value + second.score.value)}  # fmt: skip
 
 
-def answer(arena: Arena) -> str:
-    """What each of the other tracks foretells, in a sentence."""
-    by_track: dict[tuple[str, str], list[Orders]] = {}
-    for of in orders(arena):
-        by_track.setdefault((of.track, of.attacks), []).append(of)
-    return "; ".join(f"{track}, under {attacks}: {_worth(found)}" for (track, attacks), found in by_track.items())
-
-
-def _worth(found: Sequence[Orders]) -> str:
-    """What one track foretells."""
-    of_all = sorted(f"{of.correlation.mean:.2f}" for of in found)
-    lost = fmean(best.value - kept.value for _, kept, _, best in (of.chosen for of in found))
-    where = f"in {counted(len(found), 'panel')}"
-    return f"rank correlation {span(of_all[0], of_all[-1])} {where}, and its best rule is {lost:.0f} points behind here"
-
-
-def _bounds(interval: Interval | None) -> str:
-    return f" ({interval.low:.2f} to {interval.high:.2f})" if interval else ""
-
-
 def _sheets(arena: Arena) -> list[Sheet]:
-    found = orders(arena)
-    rows = []
+    found, by_track = orders(arena), dict[tuple[str, str], list[Orders]]()
     for of in found:
-        there, kept, here, best = of.chosen
-        all_rules, leading = of.correlation, of.leading
-        rows.append(cells([
-            arena.titled(of.panel), of.track, of.attacks, str(len(of.scores)),
-            number(all_rules.mean, 2) + _bounds(all_rules),
-            (number(leading.mean, 2) if leading else "") + _bounds(leading),
-            f"{there}: {kept.value:.0f}{bounds(kept.interval())}", f"{here}: {best.value:.0f}{bounds(best.interval())}",
-        ]))  # fmt: skip
-    return [Sheet(
-        above=[f"Arena {arena.track.name}: which other tracks foretell its order", f"{answer(arena)}."],
-        heading=["panel", "track", "attacks", "rules", "all", f"its best {BEST}", "its best rule keeps here",
-                 "the best here"],
-        rows=rows,
-        labels=3,
-        footnotes=[
-            "panels of the same partition and share of attackers; rules: those that both ran under all their attacks",
-            f"all, its best {BEST}: Spearman's rank correlation of scores, of these rules and of those that lead in "
-            "the other track, with its 95% interval over draws of the rules",
-            "the best here: of these rules. Scores with their 95% intervals over seeds",
-        ],
-    )]  # fmt: skip
+        by_track.setdefault((of.track, of.attacks), []).append(of)
+    answers = [{"track": track, "attacks": attacks, "found": of} for (track, attacks), of in by_track.items()]
+    return [tabled("views.tracks", found, arena=arena, answers=answers, BEST=BEST)]
 
 
 def _picture(arena: Arena, frame: Frame) -> Figure:
