@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robustfl_bench.lab.arena import additions, conclusions, error_rates, recommend
-from robustfl_bench.lab.arena.pairs import pairs
+from robustfl_bench.lab.arena import additions, conclusions, recommend
+from robustfl_bench.lab.arena.pairs import USED, error_sheet, errors, pairs, simulated
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, LOOKS, NONE, SERVER, Track
 from robustfl_bench.lab.arena.views import VIEWS
@@ -214,12 +214,12 @@ def test_a_rule_that_only_attackers_who_plan_bring_down_is_named(raced: Arena, m
 
 def test_each_panel_says_how_often_its_tests_err(raced: Arena) -> None:
     panel = raced.panels[5, "iid"]
-    words = error_rates.words(raced, panel)
+    words = errors(raced, panel)
     assert words.startswith("simulated, all rules made equal, 5 seeds each: a pair is told apart at 5% in ")
-    elsewhere = error_rates.words(raced, replace(panel, partition="natural"))
+    elsewhere = errors(raced, replace(panel, partition="natural"))
     assert " to " in elsewhere and elsewhere != words, "those of all panels"
-    assert error_rates.words(raced, replace(panel, standings={})) == "", "no seeds are no test"
-    lines = error_rates.simulated()
+    assert errors(raced, replace(panel, standings={})) == "", "no seeds are no test"
+    lines = simulated()
     used, former = ([float(line["any_pair"]) for line in lines if (line["test"], line["seeds"]) == (name, "5")]
-                    for name in (error_rates.USED, "bootstrap"))  # fmt: skip
-    assert np.mean(used) < 0.05 < np.mean(former) and len(error_rates.sheet(raced).rows) >= len(used)
+                    for name in (USED, "bootstrap"))  # fmt: skip
+    assert np.mean(used) < 0.05 < np.mean(former) and len(error_sheet(raced).rows) >= len(used)

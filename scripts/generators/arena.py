@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import claims, conclusions, error_rates, findings, page, pairs, picture, rounding
+from robustfl_bench.lab.arena import claims, conclusions, findings, page, pairs, picture, rounding
 from robustfl_bench.lab.arena.conditions import check_headline, not_tried
 from robustfl_bench.lab.arena.decision import FILE
 from robustfl_bench.lab.arena.panels import Arena
@@ -170,7 +170,7 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         "## The best rules",
         _headline(findings.best_rules(arena)),
         "## What can be told apart",
-        sheets.markdown([pairs.sheet([arena, *others]), error_rates.sheet(arena)]),
+        sheets.markdown([pairs.sheet([arena, *others]), pairs.error_sheet(arena)]),
         f"## The race\n\n`robustfl-results arena {name} --view race`",
         sheets.markdown(VIEWS["race"].sheets(arena)),
         *([f"## Attackers who search\n\n`robustfl-results arena {name} --view searched`",

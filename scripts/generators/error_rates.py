@@ -22,8 +22,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from robustfl_bench.base import seeding
-from robustfl_bench.lab.arena.error_rates import FILE, HEADING
-from robustfl_bench.lab.arena.pairs import TOP, contenders
+from robustfl_bench.lab.arena.pairs import ERROR_RATES, RATES, TOP, contenders
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, NONE
 from robustfl_bench.read.runs import archive
@@ -139,7 +138,7 @@ def lines(arena: Arena, repetitions: int) -> Iterator[Mapping[str, object]]:
                 rates = [by_pair.mean(), by_pair.max(), fmean(of.families), fmean(of.left_out or [math.nan]),
                          covered.mean(), covered.min(), fmean(of.power)]  # fmt: skip
                 place = [arena.track.name, panel.partition, panel.number, len(numbers), n, name]
-                yield dict(zip(HEADING, [*place, *(f"{rate:.4f}" for rate in rates)], strict=True))
+                yield dict(zip(RATES, [*place, *(f"{rate:.4f}" for rate in rates)], strict=True))
 
 
 def main() -> None:
@@ -148,8 +147,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=400)
     repetitions = parser.parse_args().repetitions
     found = list(lines(Arena(archive.kept(arena=True), "silos"), repetitions))
-    with FILE.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, HEADING, lineterminator="\n")
+    with ERROR_RATES.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, RATES, lineterminator="\n")
         writer.writeheader()
         writer.writerows(found)
 

@@ -27,15 +27,8 @@ def conclusions(arena: Arena, earlier: Arena) -> list[str]:
     """The conclusions, the most important first, each left out where the runs do not show it; ``earlier`` is an older
     track with panels of the same names."""
     lines = [above_the_server(arena), half(arena), plans(arena), tuning(arena), heterogeneity(arena)]
-    lines += [
-        worst_attacks(arena),
-        told_apart(arena, earlier),
-        order(arena),
-        order_against(arena, earlier),
-        clean_accuracy(arena),
-        idle(arena),
-    ]
-    return [line for line in lines if line]
+    lines += [worst_attacks(arena), told_apart(arena, earlier), order(arena), order_against(arena, earlier)]
+    return [line for line in [*lines, clean_accuracy(arena), idle(arena)] if line]
 
 
 def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.lab.arena import conditions, error_rates, pairs
+from robustfl_bench.lab.arena import conditions, pairs
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.order import NEAR, WORST, likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
@@ -138,7 +138,7 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         arena=arena,
         panel=panel,
         seeds=pairs.seeds(panel, pairs.contenders(panel)),
-        errors=error_rates.words(arena, panel),
+        errors=pairs.errors(arena, panel),
         equal=sorted(map(" = ".join, pairs.pairs(panel).equal)),
         partial=[rule for rule in panel.standings if not panel.is_whole(rule)],
         backdoor=["backdoor"] if BACKDOOR in arena.track.swept["attack"] else [],

@@ -1,16 +1,20 @@
-"""Which of the best rules of a panel can be told apart, and which are equal."""
+"""Which of the best rules of a panel can be told apart, which are equal, and how often the tests of it err, as
+scripts/generators/error_rates.py simulated on the kept runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import csv
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
-from robustfl_bench.lab.arena.words import span, tabled
+from robustfl_bench.lab.arena.words import ends, said, span, tabled
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_apart, chance_if_equal, rejected
 from robustfl_bench.read.tables.sheets import Sheet
+from robustfl_bench.runner.store.kept import ARENA, FOLDER, sealed_content
 
 TOP = 8
 """How many of the best rules of a panel are compared with each other, with and without server data."""
@@ -115,3 +119,45 @@ def sheet(arenas: Sequence[Arena]) -> Sheet:
     records = [{"arena": arena, "panel": panel, "pairs": pairs(panel), "rules": contenders(panel)}
                for arena in arenas for panel in arena.panels.values()]  # fmt: skip
     return tabled("tables.pairs", records, TOP=TOP, MARGIN=MARGIN, seeds=seeds)
+
+
+ERROR_RATES = FOLDER / ARENA / "error_rates.csv"
+RATES = ("track", "partition", "attackers", "rules", "seeds", "test", "pair", "worst_pair", "any_pair", "left_out",
+           "covered", "worst_covered", "power")  # fmt: skip
+"""The columns of ERROR_RATES: a panel, its simulated rules and seeds, a test, and shares."""
+
+USED = "used"
+"""The test that pages show; the others are beside it to compare."""
+
+
+@cache
+def simulated() -> Sequence[Mapping[str, str]]:
+    """The lines of ERROR_RATES, by panel and number of seeds; none if it is not there."""
+    if not ERROR_RATES.is_file():
+        return []
+    return list(csv.DictReader(sealed_content(ERROR_RATES).decode().splitlines()))
+
+
+def errors(arena: Arena, panel: ArenaPanel) -> str:
+    """The error rates of a panel, with as many of its seeds as were simulated, or those of all simulated panels; empty
+    for one seed."""
+    known = [line for line in simulated() if line["test"] == USED and int(line["seeds"]) <= panel.seeds]
+    place = (panel.partition, str(panel.number))
+    lines = [line for line in known if (line["partition"], line["attackers"]) == place] or known
+    if not lines:
+        return ""
+    seeds = max((line["seeds"] for line in lines), key=int)
+    lines = [line for line in lines if line["seeds"] == seeds]
+    return said("tables.error_rates_say", arena=arena, track=lines[0]["track"], seeds=seeds, TOP=TOP, **_shares(lines))
+
+
+def error_sheet(arena: Arena) -> Sheet:
+    """The error rates of all simulated panels of a track."""
+    records = [{**line, **_shares([line]), "share": arena.share(int(line["attackers"]))}
+               for line in simulated() if line["test"] == USED and line["track"] == arena.track.name]  # fmt: skip
+    return tabled("tables.error_rates", records, arena=arena, TOP=TOP)
+
+
+def _shares(lines: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The shares in percent, or from which to which."""
+    return {name: f"{ends((100 * float(line[name]) for line in lines), '.1f')}%" for name in RATES[6:]}

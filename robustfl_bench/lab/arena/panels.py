@@ -313,18 +313,15 @@ def _standing(
              for seed in seeds if reference.get(seed)]  # fmt: skip
     successes = [run.last.get("attack_success_rate", math.nan) for run in cells.get(BACKDOOR, {}).values()]
 
-    return Standing(
-        rule=rule,
+    return replace(
+        shown,
         worst=means[worst],
         attack=worst,
         accuracies=means,
         score=scale.score(numbers),
-        clean=shown.clean,
         by_seed=dict(zip(seeds, numbers.min(axis=0).tolist(), strict=True)),
         recall_drop=_mean(drops),
         backdoor=100 * _mean(success for success in successes if not math.isnan(success)),
-        diverged=shown.diverged,
-        cells=shown.cells,
     )
 
 

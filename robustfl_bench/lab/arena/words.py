@@ -126,10 +126,10 @@ def _lines(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
 
 
 def _texts(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
-    known = list[str]()
+    rendered = list[str]()
     for text in texts:
-        known += _expression(text[1:])(values) if text.startswith("*") else [_template(text).render(values)]
-    return known
+        rendered += _expression(text[1:])(values) if text.startswith("*") else [_template(text).render(values)]
+    return rendered
 
 
 def _printed(value: object) -> Printed:
@@ -168,14 +168,16 @@ def _expression(text: str) -> Callable[..., Any]:
 def _environment() -> Environment:
     from jinja2 import Environment, StrictUndefined
 
-    made = Environment(undefined=StrictUndefined)
-    made.globals |= {"said": said, "each": each, "HALF": HALF, "LOWEST": LOWEST, "SERVER_DATA": SERVER_DATA}
-    made.filters |= {of.__name__: of for of in (number, bounds, span, ends, commas, sentence, listed, counted)}
-    made.filters |= {
+    environment = Environment(undefined=StrictUndefined)
+    environment.globals |= {"said": said, "each": each, "HALF": HALF, "LOWEST": LOWEST, "SERVER_DATA": SERVER_DATA}
+    environment.filters |= {
+        function.__name__: function for function in (number, bounds, span, ends, commas, sentence, listed, counted)
+    }
+    environment.filters |= {
         "best": _best,
         "g": lambda value: f"{value:g}",
         "semicolons": "; ".join,
         "fixed": lambda value, digits=0: f"{value:.{digits}f}",
         "signed": lambda value, digits=0: f"{value:+.{digits}f}",
     }
-    return made
+    return environment
