@@ -1,7 +1,7 @@
 """The facts of results/privacy/README.md."""
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 
 import pandas as pd
 
@@ -122,11 +122,6 @@ FACTS = (
         ],
     ),
     Fact(
-        "MNIST: | noise | epsilon | rule | no attack | Opt-ALIE | Opt-IPM | "
-        "| ---: | ---: | --- | ---: | ---: | ---: | {}",
-        lambda: [private_table("mnist", noises=(0, 0.5, 1))],
-    ),
-    Fact(
         "**Without attack robust rules cost little** on digits: {:.1f} points at most in the means.",
         lambda: [
             max(
@@ -143,11 +138,6 @@ FACTS = (
     Fact(
         "| noise | epsilon | rule | no attack | Opt-ALIE | Opt-IPM | | ---: | ---: | --- | ---: | ---: | ---: | {}",
         lambda: [private_table("digits")],
-    ),
-    Fact(
-        "| noise | epsilon | rule | no attack | Opt-ALIE | Opt-IPM | | ---: | ---: | --- | ---: | ---: | ---: | {} "
-        "Norm bounding, signSGD",
-        lambda: [private_table("digits", (*SUMS, "trmean", "smea"), (0, 1), "_loss")],
     ),
     Fact(
         "Without noise Opt-IPM leaves Fed-NGA {:.1f}% and signSGD {:.1f}%, SMEA {:.1f}%. With noise 1 it leaves them "
@@ -173,12 +163,5 @@ FACTS = (
             .query("aggregator == 'rlr' and `local_update.inner.noise` == 1")["validation_accuracy"]
             .max()
         ],
-    ),
-    *(
-        Fact(
-            f"| `{name}.csv` | the {{}} runs",
-            partial(lambda name: [len(runs(f"privacy/{name}.csv"))], name),
-        )
-        for name in ("digits", "mnist", "sums", "rates")
     ),
 )
