@@ -226,14 +226,6 @@ FACTS = (
         ).tolist(),
     ),
     Fact(
-        "`aggregator.deviation=absolute` ({:.1f} without attack, {:.1f} under IPM;",
-        lambda: [cells_of_boba(a, "rage")[0] for a in ("none", "ipm")],
-    ),
-    Fact(
-        "`aggregator.normalize=cosine` ({:.1f}, {:.1f};",
-        lambda: [cells_of_boba(a, "bygars")[0] for a in ("none", "ipm")],
-    ),
-    Fact(
         "with up to five seeds where a claim needs them (`robustfl-results table boba/table7_mnist`): {2} of {0} "
         "cells are inside, {3} within two points.",
         lambda: agreeing("boba/table7_mnist"),

@@ -207,14 +207,6 @@ FACTS = (
         lambda: spread("brace/fig3b_quick.csv", ["rar"]),
     ),
     Fact(
-        "With 40% Krum alone still learns ({:.2f}; the others {:.2f} to {:.2f}), and with 45% it has {:.2f}.",
-        lambda: [
-            *points("brace/fig3a_quick.csv", "krum", x=40),
-            *spread("brace/fig3a_quick.csv", ["rar", "median", "signsgd", "rlr", "brace", "trimmed_mean"], x=40),
-            *points("brace/fig3a_quick.csv", "krum", x=45),
-        ],
-    ),
-    Fact(
         "| RAR, signSGD, RLR and BRACE learn equally well without attack | {:.2f} to {:.2f} |",
         lambda: in_table_2a(["none"], ["rar", "signsgd", "rlr", "brace"]),
     ),
@@ -266,13 +258,6 @@ FACTS = (
         "| in {} of {}: Min-Max and Min-Sum; elsewhere RAR (none, label flip, backdoor), RLR (Gaussian, Krum, "
         "adaptive) or Krum (Trim) by {:.3f} to {:.2f} |",
         brace_first,
-    ),
-    Fact(
-        "with 20% Krum has {:.2f}, signSGD {:.2f}, RLR {:.2f}, BRACE {:.2f}, RAR and the median {:.2f} and {:.2f}.",
-        lambda: [
-            points("brace/fig3a_quick.csv", rule, x=20)[0]
-            for rule in ("krum", "signsgd", "rlr", "brace", "rar", "median")
-        ],
     ),
     Fact(
         "BRACE goes from {:.2f} to {:.2f}, Krum from {:.2f} to {:.2f}. RAR learns",

@@ -152,10 +152,6 @@ FACTS = (
         ],
     ),
     Fact(
-        "with noise 1 it leaves Fed-NGA {:.1f}% and signSGD {:.1f}%.",
-        lambda: private_means("digits", (1, "fed_nga", "opt_ipm"), (1, "signsgd", "opt_ipm")),
-    ),
-    Fact(
         "with noise 1 no rate tried gives it more than {:.1f}% of the validation data.",
         lambda: [
             100

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from scripts.checks.facts.fact import ROOT, Fact
-from scripts.checks.facts.kept import above, agreeing, diverged_in, ends, extremes, percent, points, runs, spread
+from scripts.checks.facts.kept import agreeing, diverged_in, ends, extremes, percent, points, runs, spread
 
 
 def _raga(phi: float) -> str:
@@ -219,11 +219,6 @@ FACTS = (
         lambda: of_seed_0(0.2, noise := ("byrd_saga", "gaussian", 20)) + with_other_settings(0.2, noise),
     ),
     Fact(
-        "RAGA, whose rate is printed, learns more than is printed in {} of {} cells, by up to {:.1f} points.",
-        lambda: above("raga/table4", "raga"),
-        slow=True,
-    ),
-    Fact(
         "{} of 156 cells are measured, all of those with the MLP; in {} of them a model diverged; {} are inside.",
         lambda: agreeing("raga/table4")[:3],
         slow=True,
@@ -233,13 +228,9 @@ FACTS = (
         for words, path, condition in (
             (f"| MLP, -1 to 1 | `cifar10.csv` | {_SIX}", "cifar10", _MLP),
             (f"| MLP, standardized | `standardized.csv` | {_SIX}", "standardized", _MLP),
-            ("| MLP, 0 to 1 | `options.csv` | {:.1f} |", "options", f"{_MLP} and `dataset.scaling` == 'unit'"),
             (f"| LeNet, -1 to 1 | `cifar10.csv` | {_SIX}", "cifar10", _LENET),
             ("| LeNet, standardized | `standardized.csv` | {:.1f} | {:.1f} |", "standardized", _LENET),
-            ("| LeNet, 0 to 1 | `options.csv` | {:.1f} |", "options", f"{_LENET} and `dataset.scaling` == 'unit'"),
             ("Median at twice the rate has {:.1f}", "options", "aggregator == 'median' and lr == 0.02"),
-            ("two local steps ({:.1f})", "options", "aggregator == 'raga' and `local_update.steps` == 2"),
-            ("shifted and mirrored ({:.1f}) lead", "options", "augmentation == 'shift_flip'"),
         )
     ),
     Fact(
