@@ -160,6 +160,8 @@ def publish(
     runs: RunSource,
 ) -> None:
     """The kept runs as Parquet with Croissant metadata, for OpenML, Hugging Face or Zenodo."""
-    table = chosen(runs.load_any(of_arena=True), where)
+    named = runs.archives or runs.results_dir is not None
+    table = runs.load() if named else archive.join([archive.kept(), archive.kept(arena=True)])
+    table = chosen(table, where)
     count = croissant.publish(table, Path(folder), url, guides()["citation"].read_text(encoding="utf-8"))
     print(f"{folder}: {count} runs in {croissant.RUNS}, described in {croissant.METADATA}")

@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 RUNS, METADATA = "runs.parquet", "croissant.json"
 _CROISSANT = "http://mlcommons.org/croissant/"
-_TERMS = ("citeAs", "column", "extract", "field", "fileObject", "key", "recordSet", "source")
+_TERMS = (
+    "citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet", "format",
+    "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex",
+    "repeated", "replace", "samplingRate", "separator", "source", "subField", "transform",
+)  # fmt: skip
 _CONTEXT = {
     "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/", "cr": _CROISSANT,
     "rai": f"{_CROISSANT}RAI/", "dct": "http://purl.org/dc/terms/", "conformsTo": "dct:conformsTo",
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"}, **{term: f"cr:{term}" for term in _TERMS},
+    **{term: {"@id": f"cr:{term}", "@type": "@json"} for term in ("data", "examples")},
 }  # fmt: skip
 _RESPONSIBLE = {
     "rai:dataCollection": "Simulated federated trainings; a line for each run. The command robustfl-bench made them.",
