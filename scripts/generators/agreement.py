@@ -79,8 +79,7 @@ def filled() -> dict[Path, str]:
         counts = [_short(own, columns) for columns in STATE]
         made[page] = _filled(page, *counts, *claim_sheets.decided(score))
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
-    cheapest = claim_sheets.cheapest(scores)
-    return made | {README: _filled(README, whole, *cheapest), FRONT: _filled(FRONT, _short(front, SHORT))}
+    return made | {README: _filled(README, whole), FRONT: _filled(FRONT, _short(front, SHORT))}
 
 
 def _titled(title: str, command: str, shown: Sequence[sheets.Sheet]) -> str:

@@ -1,9 +1,12 @@
 """The real ring of BRACE (Fang et al., WWW Companion 2025) beside its simulation: Fashion-MNIST, 2, 3 and 8 clients.
 
-    python scripts/generators/brace_ring.py --runs DIR --output results/brace/ring.md
+    python scripts/generators/brace_ring.py --runs DIR
 
 Every pair is run twice, by N processes of `robustfl-ring` into DIR/ring and by `robustfl-bench` into DIR/simulation;
-what is finished is not repeated. The report says whether both end with the same bits, and what was really sent.
+what is finished is not repeated. The table says whether both end with the same bits, that is the SHA-256 of the final
+parameters and ``metrics.csv`` byte by byte, and what was really sent beside the formulas of Table 1: 2 m d (N - 1) / N
+bits for RAR and d (N - 1) (m + 1) / N for BRACE, m = 32. Above them there is only padding: each of the N - 1 chunks of
+one-bit outcomes fills up its last byte. Where N does not divide d, clients send unequally much, the formula on average.
 """
 
 import argparse
@@ -25,26 +28,14 @@ HEADING = (
 
 
 def main() -> None:
-    """Run what is missing and write the report."""
+    """Run what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", required=True, type=Path, help="results folder of the runs")
-    parser.add_argument("--output", required=True, type=Path, help="ends in .md")
     arguments = parser.parse_args()
     lines = [_line(arguments.runs, rule, n) for rule in RULES for n in CLIENTS]
-    text = f"""# The real ring beside its simulation
-
-Made by `python scripts/generators/brace_ring.py`: the CNN of BRACE on Fashion-MNIST, IID, batches of 32, {ROUNDS}
-rounds; N processes of `robustfl-ring` over gloo against `robustfl-bench protocol=ring`. "Same" is the SHA-256 of
-the final parameters, and `metrics.csv` byte by byte. The formulas are those of Table 1: 2 m d (N - 1) / N bits for RAR
-and d (N - 1) (m + 1) / N for BRACE, m = 32. Above them there is only padding: each of the N - 1 chunks of one-bit
-outcomes that a client passes on fills up its last byte. Chunks differ by one coordinate where N does not divide d;
-clients then send unequally much, and the formula is their mean.
-
-{HEADING}
+    text = f"""{HEADING}
 | --- | ---: | --- | ---: | --- | ---: | ---: |
 """ + "".join(lines)
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(text)
     print(text)
 
 

@@ -24,7 +24,7 @@ from scripts.generators import agreement, arena, board, catalogue, definitions, 
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "conf/*.md", "results/**/*.md",
-          "scripts/README.md", "robustfl_bench/**/README.md")  # fmt: skip
+          "robustfl_bench/**/README.md")  # fmt: skip
 _ABOUT_COLUMNS = """One row per evaluated round. A column that does not apply to a run is left out. `{}` stands for the
 member of a family: a class, a cluster. The unit is that of tables; the file has fractions where it is percent.
 """

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from robustfl_bench.base.console import answer_tab, say
 from robustfl_bench.commands.results.pictures import figure, plot, report
-from robustfl_bench.commands.results.runs import export, list_, status
+from robustfl_bench.commands.results.runs import export, list_, publish, status
 from robustfl_bench.commands.results.tables import diff, table, tune
 from robustfl_bench.commands.verb import Action, obeyed, parser_of
 
@@ -24,7 +24,7 @@ _OF_LABORATORY = [
     for verb, module in LABORATORY.items()
     if find_spec("robustfl_bench.lab")
 ]
-VERBS: tuple[Action, ...] = (status, list_, table, *_OF_LABORATORY, tune, plot, figure, report, diff, export)
+VERBS: tuple[Action, ...] = (status, list_, table, *_OF_LABORATORY, tune, plot, figure, report, diff, export, publish)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

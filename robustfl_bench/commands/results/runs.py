@@ -1,20 +1,23 @@
-"""Verbs of ``robustfl-results`` on runs themselves: their states, how many of each table exist, and their export."""
+"""Verbs of ``robustfl-results`` on runs themselves: their states, how many of each table exist, their export,
+and their publication."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.docs import guides
 from robustfl_bench.commands.results.shared import Conditions
 from robustfl_bench.commands.source import ResultsFolder, RunSource
 from robustfl_bench.commands.verb import Argument, JsonFormat
 from robustfl_bench.read.pages.inventory import inventory
-from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.runs import archive, croissant, records
 from robustfl_bench.read.runs import export as rounds
 from robustfl_bench.read.runs.origins import other_code
 from robustfl_bench.read.runs.records import STATES
@@ -147,3 +150,18 @@ def export(
     print(f"{path}: {archive.write(table, path)} runs")
     if line := other_code(table[table["state"].isin(archive.KEPT)]):
         print(line)
+
+
+def publish(
+    folder: Annotated[str, Argument("the folder to write", "FOLDER")],
+    *,
+    url: Annotated[str, Argument("the address that the data set will have", "ADDRESS")],
+    where: Conditions = (),
+    runs: RunSource,
+) -> None:
+    """The kept runs as Parquet with Croissant metadata, for OpenML, Hugging Face or Zenodo."""
+    named = runs.archives or runs.results_dir is not None
+    table = runs.load() if named else archive.join([archive.kept(), archive.kept(arena=True)])
+    table = chosen(table, where)
+    count = croissant.publish(table, Path(folder), url, guides()["citation"].read_text(encoding="utf-8"))
+    print(f"{folder}: {count} runs in {croissant.RUNS}, described in {croissant.METADATA}")

@@ -52,11 +52,9 @@ def decided(paper: MeasuredPaper) -> list[Sheet]:
     for place, own in enumerate(paper.verdicts):
         verdict, by = (own, "") if own.decided or place not in paper.stood_in else (paper.stood_in[place][1], _BY)
         if verdict.decided:
-            seeds = f"seeds: {agreement.span(verdict.seeds)}" if max(verdict.seeds) > 1 else "exact"
-            line = f"{verdict.claim.about} ({_true(verdict)}, {seeds})"
-            about.setdefault((verdict.claim.words, verdict.word + by), []).append(line)
+            about.setdefault((verdict.claim.words, verdict.word + by), []).append(verdict.claim.about)
     rows = [words(claim, word, "; ".join(tables)) for (claim, word), tables in about.items()]
-    heading = ["claim", "verdict", "in (comparisons true on average)"]
+    heading = ["claim", "verdict", "in"]
     return [Sheet([f"{paper.title}: the claims that are decided"], heading, rows, labels=3)] if rows else []
 
 

@@ -79,13 +79,6 @@ FACTS = (
         lambda: sorted({round(number, 1) for number in shakespeare("label_shuffle", *FIVE)}),
     ),
     Fact(
-        "Without corrupted data FedAvg, ARFL and CFL have {:.1f}, RFA has {:.1f}, and Multi-Krum {:.1f}.",
-        lambda: [
-            *sorted({round(number, 1) for number in shakespeare("none", "fedavg", "arfl", "cfl")}),
-            *shakespeare("none", "rfa", "mkrum"),
-        ],
-    ),
-    Fact(
         "(Fig. 7): of {} honest clients none differs by more than {:.3f}.",
         from_honest_fedavg,
     ),

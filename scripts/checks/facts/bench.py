@@ -2,14 +2,9 @@
 
 import pandas as pd
 
+from robustfl_bench.runner.store.kept import FOLDER, files
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import before, extremes, runs
-
-
-def _times(threads: int, *names: str) -> list[float]:
-    """The milliseconds of rules today and before, from bench/before.csv."""
-    table = runs("bench/before.csv").query("threads == @threads").set_index("what")
-    return [float(table.loc[name, column]) for name in names for column in ("before_ms", "after_ms")]
+from scripts.checks.facts.kept import before, extremes, measured_in, runs
 
 
 def rounds_by(column: str, **places: object) -> "pd.Series[float]":
@@ -46,14 +41,6 @@ def of_rounds(table: "pd.Series[float]") -> list[float]:
     return [float(rounds.min()), float(rounds.max())]
 
 
-def second_thread() -> list[float]:
-    """How many times as fast a second thread makes gradients of 600 and of 64 samples, now and before."""
-    now = rounds_by("ms", threads=1, neighbours=0) / rounds_by("ms", threads=2, neighbours=0)
-    old = runs("bench/before.csv").set_index(["threads", "what"])["before_ms"]
-    before = [float(old[1, f"gradients, {n} samples"] / old[2, f"gradients, {n} samples"]) for n in (600, 64)]
-    return [*(float(now["gradients", n]) for n in (600, 64)), *before]
-
-
 def peers(rule: str) -> list[str]:
     """The fastest peer's time over a rule's, with one and two threads, by n and d, as the page writes it."""
     table = pd.concat([runs(f"bench/{name}.csv") for name in ("rules", "rules_500", "rules_large")])
@@ -76,6 +63,31 @@ def stacked(column: str, inputs: int, hidden: str, samples: int) -> list[float]:
     table = runs("bench/stack.csv").astype({"hidden": str})
     chosen = table.query("inputs == @inputs and hidden == @hidden and samples == @samples").sort_values("runs")
     return [float(value) for value in chosen[column]]
+
+
+def largest(section: str, cases: str = "verdict == 'ok'") -> list[float]:
+    """How many cases of a section were asked, and the largest difference among them."""
+    table = measured_in(f"cuda/{section}.csv").query(cases)
+    return [len(table), table["value"].max()]
+
+
+def milliseconds(*cases: str) -> list[float]:
+    """How long parts of an aggregation, or rules, take."""
+    times = measured_in("cuda/bounds.csv").set_index("case")["value"]
+    return [times[case] for case in cases]
+
+
+def seconds(runs: int, mps: str) -> list[float]:
+    """The least and the largest time of runs that went at once."""
+    (times,) = measured_in("cuda/at_once.csv").query("runs == @runs and mps == @mps")["seconds"]
+    found = [float(time) for time in str(times).split()]
+    return [min(found), max(found)]
+
+
+def on_the_gpu() -> int:
+    """The kept runs that a GPU made."""
+    tables = [runs(path.relative_to(FOLDER).as_posix()) for path in files() if path.parent.name in ("boba", "raga")]
+    return sum(int(table["device"].str.startswith("cuda", na=False).sum()) for table in tables)
 
 
 PAGE = "results/bench/README.md"
@@ -134,11 +146,6 @@ FACTS = (
         lambda: of_rounds(rounds_by("x products", samples=600)),
     ),
     Fact(
-        "makes the gradients of full batches {:.1f} times as fast and of batches of 64 {:.1f} times; before, {:.1f} "
-        "and {:.1f} times",
-        second_thread,
-    ),
-    Fact(
         "makes a round on 2 threads {:.1f} to {:.1f} times as long",
         lambda: of_rounds(rounds_by("ms", threads=2, neighbours=2) / rounds_by("ms", threads=2, neighbours=0)),
     ),
@@ -155,23 +162,6 @@ FACTS = (
         "more than 2 points, by {5:.1f} at most, and {3} leave two deviations of three seeds. In {7} more the model "
         "diverges in both.",
         rounded_cells,
-    ),
-    Fact(
-        "float32 took {6:.2f} times as long here",
-        rounded_cells,
-    ),
-    Fact(
-        "{:.1f} for LeNet, {:.1f} for the GRU, {:.1f} for a single layer",
-        lambda: before("models_before", "x loop", ["lenet", "gru", "linear"]),
-    ),
-    Fact(
-        "the GRU's gradients are {:.1f} times as fast, those of the CIFAR-10 CNN {:.2f}, of a single layer {:.1f}, "
-        "of LeNet {:.2f}, of the MLP {:.2f} (",
-        lambda: before("models_before", "x before", ["gru", "cnn", "linear", "lenet", "mlp"]),
-    ),
-    Fact(
-        "with 214 clients is {:.1f} times as fast, one of CIFAR-10 with 115 clients {:.2f}",
-        lambda: [float(runs(f"bench/rounds_{data}.csv")["before / now"].item()) for data in ("ag_news", "cifar10")],
     ),
     Fact(
         "take {:.1f} times less time with 600 samples per client, {:.1f} with 64 and {:.1f} with 16",
@@ -201,26 +191,25 @@ FACTS = (
         ],
     ),
     Fact(
-        "the Gram matrix takes {1:.0f} ms for {0:.0f}, boba {3:.0f} for {2:.0f}, krum {5:.0f} for "
-        "{4:.0f}, b_krum {7:.0f} for {6:.0f}, fltrust {9:.0f} for {8:.0f}, zeno {11:.0f} for {10:.0f}.",
-        lambda: _times(2, "Gram", "boba", "krum", "b_krum", "fltrust", "zeno"),
-    ),
-    Fact(
-        "trmean takes {1:.0f} for {0:.0f} and coomed {3:.0f} for {2:.0f}, with one thread "
-        "{5:.0f} for {4:.0f} and {7:.0f} for {6:.0f}.",
-        lambda: [*_times(2, "trmean", "coomed"), *_times(1, "trmean", "coomed")],
-    ),
-    Fact(
-        "from one matrix: {:.1f} ms at n = 25, f = 3, d = 10,000",
-        lambda: list(
-            runs("bench/rules.csv").query("rule == 'smea' and n == 25 and d == 10_000 and threads == 1")["ms"]
-        ),
-    ),
-    Fact(
         "{:.0f} runs of 200 rounds, takes {:.1f} hours of both cores",
         lambda: [
             float(runs("bench/tables.csv").query("rule == 'all'")[column].sum()) / share
             for column, share in (("runs", 1), ("hours of a core", 2))
         ],
     ),
+    Fact("| gradients of every model | {} | {:.1e} of", lambda: largest("models")),
+    Fact("that the data allow | {} | {:.1e} of", lambda: largest("attacks")),
+    Fact("with every local update | {} | {:.1e} of", lambda: largest("local_updates")),
+    Fact("with every pre-aggregation | {} | {:.1e} of", lambda: largest("pre_aggregations")),
+    Fact("after 50 rounds | {} | {:.1e} of it", lambda: largest("golden", "unit == 'of the test loss'")),
+    Fact("`precision=highest` | {} | {:.1e} |", lambda: largest("exactness")),
+    Fact(
+        "reading the updates once takes {:.2f} ms, their Gram matrix in float64 {:.2f} ms and sorting them {:.2f} ms. "
+        "Average takes {:.2f} ms, GeoMed {:.2f} ms and BOBA {:.2f} ms; the slowest rule is MDA, {:.2f} ms.",
+        lambda: milliseconds("reading", "Gram", "sort", "average", "geomed", "boba", "mda"),
+    ),
+    Fact("| 1 | {:.1f} |", lambda: seconds(1, "no")[:1]),
+    Fact("| 14 | {:.1f} to {:.1f} |", lambda: seconds(14, "no")),
+    Fact("| 14, with NVIDIA's MPS | {:.1f} to {:.1f} |", lambda: seconds(14, "yes")),
+    Fact("In 32 minutes four such machines made {} runs", lambda: [on_the_gpu()]),
 )

@@ -1,6 +1,5 @@
 """The facts of results/boba/README.md."""
 
-from collections.abc import Sequence
 from functools import cache
 
 import pandas as pd
@@ -13,7 +12,6 @@ from scripts.checks.facts.kept import (
     diverged_in,
     extremes,
     measured,
-    measured_in,
     percent,
     runs,
 )
@@ -50,13 +48,6 @@ def faster_than() -> list[float]:
     return [int((multiples[baselines] > multiples["boba"]).sum()), len(baselines)]
 
 
-def aggregates_of_fig2(panel: str, how: str, rules: Sequence[str]) -> list[float]:
-    """The mean or the largest distance of rules' aggregates from the honest mean in BOBA's Fig. 2."""
-    table = measured_in("boba/fig2.csv").query("panel == @panel")
-    far = ((table["x"] ** 2 + table["mean"] ** 2) ** 0.5).groupby(table["line"]).agg(how)
-    return [float(far[rule]) for rule in rules]
-
-
 def ahead_on_mnist() -> list[float]:
     """BOBA's max recall drop in Table 1 on MNIST and the least of other rules, in points, and its worst accuracy in
     Table 2 and the best of other rules', in percent."""
@@ -75,12 +66,6 @@ def means(attack: str, *rules: str) -> list[float]:
     """The mean accuracies of rules under an attack, over all seeds, in percent."""
     of_attack = in_mnist().query("attack == @attack").groupby("aggregator")["final_accuracy"].mean()
     return [100 * float(of_attack[rule]) for rule in rules]
-
-
-def range_over_seeds(rule: str, column: str) -> list[float]:
-    """The least and the largest accuracy of a rule without attack, over all seeds, in percent."""
-    found = 100 * in_mnist().query("attack == 'none' and aggregator == @rule")[column]
-    return [float(found.min()), float(found.max())]
 
 
 def recalls(rule: str) -> pd.DataFrame:
@@ -137,22 +122,10 @@ FACTS = (
         ],
     ),
     Fact(
-        "ends between {:.1f} and {:.1f}, its best rounds have {:.1f} to {:.1f} (published",
-        lambda: [end for c in ("final_accuracy", "best_accuracy") for end in range_over_seeds("coomed", c)],
-    ),
-    Fact(
-        "AvgRej drops by {:.1f} to {:.1f} points",
-        lambda: [drops("avgrej").min(), drops("avgrej").max()],
-    ),
-    Fact(
         "all 15 rules under all six attacks (`robustfl-results table boba/table2_mnist`): {2} of {0} cells are "
         "inside, {3} within two points. In {5} of these the model diverged",
         lambda: agreeing("boba/table2_mnist"),
         slow=True,
-    ),
-    Fact(
-        "BOBA: {:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} (published",
-        lambda: [means(a, "boba")[0] for a in ("gauss", "ipm", "lie", "mimic", "minmax", "minsum")],
     ),
     Fact("| RAGE, Gauss | {:.1f} |", lambda: means("gauss", "rage")),
     Fact(
@@ -167,19 +140,8 @@ FACTS = (
     Fact("| TrMean, IPM | {:.1f} |", lambda: means("ipm", "trmean")),
     Fact("| SelfRej, Zeno, IPM | {:.1f}, {:.1f} |", lambda: means("ipm", "selfrej", "zeno")),
     Fact(
-        "SelfRej has {:.1f} in place of {:.1f} with seed 0",
-        lambda: [
-            percent("boba/options.csv", "aggregator == 'selfrej'", column="final_accuracy")[0],
-            *cells_of_boba("ipm", "selfrej"),
-        ],
-    ),
-    Fact(
         "| ByGARS, Gauss, Mimic | {:.1f}, {:.1f} | 76.7 (1.4), 77.1 (1.3) | as without attack ({:.1f} against",
         lambda: [means(attack, "bygars")[0] for attack in ("gauss", "mimic", "none")],
-    ),
-    Fact(
-        "after 40 rounds BOBA has {:.0f} to {:.0f}.",
-        lambda: figure("dataset == 'cifar10'"),
     ),
     Fact(
         "that of the trimmed mean most: {:.1f} alone, {:.1f} with a quarter and {:.1f} with half of it; Multi-Krum has "
@@ -201,13 +163,6 @@ FACTS = (
             end
             for name in ("fedavg", "fedprox", "fedsgd")
             for end in figure(f"aggregator == 'boba' and rounds == 20 and local_update == '{name}'")
-        ],
-    ),
-    Fact(
-        "as torch.median, has {:.1f}, at best {:.1f} (",
-        lambda: [
-            percent("boba/options.csv", "aggregator == 'coomed'", column=c)[0]
-            for c in ("final_accuracy", "best_accuracy")
         ],
     ),
     Fact(
@@ -271,14 +226,6 @@ FACTS = (
         ).tolist(),
     ),
     Fact(
-        "`aggregator.deviation=absolute` ({:.1f} without attack, {:.1f} under IPM;",
-        lambda: [cells_of_boba(a, "rage")[0] for a in ("none", "ipm")],
-    ),
-    Fact(
-        "`aggregator.normalize=cosine` ({:.1f}, {:.1f};",
-        lambda: [cells_of_boba(a, "bygars")[0] for a in ("none", "ipm")],
-    ),
-    Fact(
         "with up to five seeds where a claim needs them (`robustfl-results table boba/table7_mnist`): {2} of {0} "
         "cells are inside, {3} within two points.",
         lambda: agreeing("boba/table7_mnist"),
@@ -290,18 +237,6 @@ FACTS = (
         slow=True,
     ),
     Fact(
-        "without attack they have {:.1f} and {:.1f}, with 0.5 {:.1f} and {:.1f} (published 92.3, 90.0)",
-        lambda: [
-            number
-            for file in ("table7_printed", "table7_mnist")
-            for number in percent(
-                f"boba/{file}.csv",
-                *(f"aggregator == '{r}' and attack == 'none' and seed == 0" for r in ("boba", "mkrum")),
-                column="final_accuracy",
-            )
-        ],
-    ),
-    Fact(
         "With the batch alone, BOBA has {:.1f} without attack and {:.1f} under IPM (published: 88.3 and 87.7), at "
         "quick scale {:.1f} and {:.1f}.",
         lambda: [ag_news("boba", attack)[place] for place in (0, 1) for attack in ("none", "ipm")],
@@ -309,14 +244,6 @@ FACTS = (
     Fact(
         "BOBA takes {:.2f} of one Gram matrix",
         lambda: before("../boba/fig3", "per_gram", ["boba"], "rule"),
-    ),
-    Fact(
-        "without attack: BOBA {:.3f}, GeoMed {:.3f}, CooMed {:.3f}, Krum {:.3f}, as the paper says",
-        lambda: aggregates_of_fig2("no attack", "mean", ["boba", "geomed", "coomed", "krum"]),
-    ),
-    Fact(
-        "under six attacks: CooMed {:.3f}, GeoMed {:.3f}, BOBA {:.3f}, Krum {:.3f};",
-        lambda: aggregates_of_fig2("under attack", "max", ["coomed", "geomed", "boba", "krum"]),
     ),
     Fact(
         "and is faster than {} of the {} baselines; no rule",
@@ -330,20 +257,6 @@ FACTS = (
         "Average and AvgRej diverge in rounds {} and {} (",
         lambda: diverged_in(
             "boba/runs.csv", *(f"aggregator == '{rule}' and attack == 'gauss'" for rule in ("average", "avgrej"))
-        ),
-    ),
-    Fact(
-        "After 300 such rounds it has {:.1f}, where the paper prints 71.7 after 2000 full-batch rounds of 100. "
-        "`robustfl-results table boba/table2_cifar10 scale=quick` shows the numbers. The 300 rounds are a check of the "
-        "path (`+setting=boba/cifar10 scale=quick rounds=300 schedule.start=150 schedule.interval=15`; `cifar10.csv`): "
-        "under IPM Average diverged, and BOBA has {:.1f} without attack and {:.1f} under IPM",
-        lambda: percent(
-            "boba/cifar10.csv",
-            *(
-                f"aggregator == '{rule}' and attack == '{attack}'"
-                for rule, attack in (("average", "none"), ("boba", "none"), ("boba", "ipm"))
-            ),
-            column="final_accuracy",
         ),
     ),
 )

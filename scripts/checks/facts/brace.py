@@ -6,7 +6,7 @@ from functools import cache
 import pandas as pd
 
 from scripts.checks.facts.fact import ROOT, Fact
-from scripts.checks.facts.kept import ends, extremes, percent, points, runs, spread
+from scripts.checks.facts.kept import ends, extremes, points, runs, spread
 
 
 @cache
@@ -64,11 +64,6 @@ def printed_in_table_2a() -> "pd.Series[float]":
     return table.query("table == '2a' and metric == 'test_error'").set_index(["aggregator", "attack"])["mean"]
 
 
-def inside_table_2a(column: str) -> int:
-    """How many test errors of BRACE's Table 2(a) are within 0.02 of the printed ones."""
-    return int(((brace(column).stack() - printed_in_table_2a()).abs() <= 0.02).sum())
-
-
 def one_bit(rule: str) -> list[float]:
     """The mean errors of a rule in results/brace/one_bit.yaml, without attack, under each attack and the worst."""
     table = runs("brace/one_bit_runs.csv").query("validation_share.isna() and aggregator == @rule")
@@ -114,17 +109,6 @@ FACTS = (
             *brace_first()[:2],
         ],
     ),
-    *(
-        Fact(
-            f"| {title} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} |",
-            lambda rule=rule: percent(  # type: ignore[misc]
-                "brace/rates.csv",
-                *(f"aggregator == '{rule}' and lr == {rate}" for rate in (0.05, 0.1, 0.2, 0.3, 0.5)),
-                column="validation_accuracy",
-            ),
-        )
-        for rule, title in (("krum", "Krum"), ("median", "Median"), ("trimmed_mean", "Trimmed mean"))
-    ),
     Fact(
         "no rate of five gains more than {:.2f} points over the rate taken",
         lambda: [gained_by_own_rates()],
@@ -157,10 +141,6 @@ FACTS = (
     Fact(
         "to a server a client sends {:.1f} kB, 1/{:.0f} of BRACE's ring",
         lambda: [kilobytes("brace", "star")[0], kilobytes("brace", "ring")[0] / kilobytes("brace", "star")[0]],
-    ),
-    Fact(
-        "with the best of the ten evaluated rounds {} of the {} errors are inside, with the last {}.",
-        lambda: [inside_table_2a("best_accuracy"), brace().size, inside_table_2a("final_accuracy")],
     ),
     Fact(
         "With the best round of ten it still errs {:.2f} without attack for 0.21",
@@ -207,26 +187,6 @@ FACTS = (
         lambda: [errors("aggregator == 'rar' and attack == 'minmax' and `attack.perturbation` == 'std'")],
     ),
     Fact(
-        "| Median | Min-Max | `lr=0.2 attack.perturbation=inverse_std` | {:.3f} |",
-        lambda: [errors("aggregator == 'median' and attack == 'minmax' and `attack.perturbation` == 'inverse_std'")],
-    ),
-    Fact(
-        "| Median | Min-Max | `lr=0.2` (plus) | {:.3f} |",
-        lambda: [errors("aggregator == 'median' and attack == 'minmax' and `attack.perturbation` == 'std'")],
-    ),
-    Fact(
-        "| RAR | Trim | `lr=0.2` | {:.3f} |",
-        lambda: [errors("aggregator == 'rar' and attack == 'trim_attack' and lr == 0.2")],
-    ),
-    Fact(
-        "| signSGD | Trim | `lr=0.001` | {:.3f} |",
-        lambda: [errors("aggregator == 'signsgd' and attack == 'trim_attack' and lr == 0.001")],
-    ),
-    Fact(
-        "| BRACE | Trim | `lr=0.001` | {:.3f} |",
-        lambda: [errors("aggregator == 'brace' and attack == 'trim_attack' and lr == 0.001")],
-    ),
-    Fact(
         "`attack.factor=1,1.3,1.6,2` have {:.2f}, {:.2f}, {:.2f}, {:.2f} (",
         lambda: [errors(f"attack == 'adaptive' and `attack.factor` == {x}") for x in (1, 1.3, 1.6, 2)],
     ),
@@ -245,14 +205,6 @@ FACTS = (
     Fact(
         "learns little at any degree ({:.2f} to {:.2f}).",
         lambda: spread("brace/fig3b_quick.csv", ["rar"]),
-    ),
-    Fact(
-        "With 40% Krum alone still learns ({:.2f}; the others {:.2f} to {:.2f}), and with 45% it has {:.2f}.",
-        lambda: [
-            *points("brace/fig3a_quick.csv", "krum", x=40),
-            *spread("brace/fig3a_quick.csv", ["rar", "median", "signsgd", "rlr", "brace", "trimmed_mean"], x=40),
-            *points("brace/fig3a_quick.csv", "krum", x=45),
-        ],
     ),
     Fact(
         "| RAR, signSGD, RLR and BRACE learn equally well without attack | {:.2f} to {:.2f} |",
@@ -308,17 +260,9 @@ FACTS = (
         brace_first,
     ),
     Fact(
-        "with 20% Krum has {:.2f}, signSGD {:.2f}, RLR {:.2f}, BRACE {:.2f}, RAR and the median {:.2f} and {:.2f}.",
-        lambda: [
-            points("brace/fig3a_quick.csv", rule, x=20)[0]
-            for rule in ("krum", "signsgd", "rlr", "brace", "rar", "median")
-        ],
-    ),
-    Fact(
         "BRACE goes from {:.2f} to {:.2f}, Krum from {:.2f} to {:.2f}. RAR learns",
         lambda: [points("brace/fig3b_quick.csv", rule, x=x)[0] for rule in ("brace", "krum") for x in (0.1, 0.9)],
     ),
-    Fact("BRACE has {:.2f} to {:.2f}.", lambda: spread("brace/fig3c_quick.csv", ["brace"])),
     Fact(
         "RAR ends at {:.2f} (batches of 8, 100 rounds, rate 0.2",
         lambda: [

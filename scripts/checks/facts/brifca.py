@@ -76,12 +76,6 @@ def restarts_gain(*methods: str) -> list[float]:
     return [interval(distances(method, 500, 5), nearer)[0] for method in methods]
 
 
-def minutes_of_trials() -> list[float]:
-    """The median, least and largest minutes of the first 50 trials of all cells as published."""
-    minutes = brifca().query("rounds == 299 and seed < 50").groupby("seed")["seconds"].sum() / 60
-    return [float(value) for value in (minutes.median(), minutes.min(), minutes.max())]
-
-
 def on_shared_seeds(*variants: pd.Series) -> list[float]:
     """The mean of each over the seeds that all have."""
     shared = set.intersection(*(set(each.index) for each in variants))
@@ -154,9 +148,5 @@ FACTS = (
             len(distances("IFCA", 500, 5, init="warm")),
             int(brifca()["seed"].max()) + 1,
         ],
-    ),
-    Fact(
-        "took {:.1f} minutes in the median of 50 trials, {:.1f} at least and {:.1f} at most",
-        minutes_of_trials,
     ),
 )

@@ -112,16 +112,8 @@ FACTS = (
     ),
     Fact("{} of {} means are below those of synchronous rounds", late_under_attack),
     Fact("| --- | --- | ---: | ---: | ---: | ---: | {}", lambda: [roc_table()]),
-    Fact(
-        "| `attacked_runs.csv` | its {} runs |",
-        lambda: [len(runs("fedbuff/attacked_runs.csv"))],
-    ),
     Fact("({} of {} comparisons hold, {} seeds)", sooner),
     Fact("in {} of {} comparisons of means they do less.", milder_if_fresh),
-    Fact(
-        "Updates are {} step old on average in the last step",
-        lambda: [NUMBERS[round(float(fedbuff().loc["fedbuff 500", "last.mean_staleness"].mean()))]],
-    ),
     Fact(
         "Multi-Krum reaches {:.1f}% without attack where synchronous rounds have {:.1f}% after as long, and {:.1f}% "
         "against {:.1f}% under IPM.",
@@ -155,5 +147,4 @@ FACTS = (
             for protocol, steps in (("fedbuff 500", 500), ("sync 25", 25), ("sync 25", 1), ("fedbuff 500", 1))
         ],
     ),
-    Fact("| `runs.csv` | the {} runs |", lambda: [len(runs("fedbuff/runs.csv"))]),
 )

@@ -1,27 +1,9 @@
 """The facts of results/mean_labels/README.md."""
 
-from collections.abc import Sequence
 from functools import partial
 
-import pandas as pd
-
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import arena_of, measured_in, runs
-
-
-def places_of_the_mean(attack: str, partitions: Sequence[str]) -> list[int]:
-    """The best and the worst place of the mean among the rules of arena digits under an attack, by partition and number
-    of attackers, and the number of rules; without those that cannot work with so many attackers."""
-    arena, places, rules = arena_of("digits"), [], set[str]()
-    for panel in arena.panels.values():
-        if panel.partition not in partitions:
-            continue
-        made = [run for run in arena.runs_of(panel) if run.attack == attack and run.rule != "server"]
-        means = pd.Series([run.accuracy for run in made], index=[run.rule for run in made]).groupby(level=0).mean()
-        places.append(1 + int((means > means["average"]).sum()))
-        rules |= set(means.index)
-    return [min(places), max(places), len(rules)]
-
+from scripts.checks.facts.kept import measured_in, runs
 
 BESIDE_THE_MEAN = ("faba", "lfighter", "trmean", "average")
 
@@ -97,18 +79,5 @@ FACTS = (
     Fact(
         "they have {:.1f}, {:.1f} and {:.1f}%, the mean {:.1f}% under static flipping (one seed).",
         lambda: [by_labels("iid", rule, "label_flip", file="mlp_runs.csv") for rule in BESIDE_THE_MEAN],
-    ),
-    *(
-        Fact(
-            f"| {attack} | {words} | {{}} | {{}} |",
-            partial(lambda attack, partitions: places_of_the_mean(attack, partitions)[:2], attack, partitions),
-            slow=True,
-        )
-        for attack, words, partitions in (
-            ("label_flip", "all five", ("iid", "mild_dirichlet", "step", "fang", "pathological")),
-            ("label_shuffle", "mild Dirichlet, pathological", ("mild_dirichlet", "pathological")),
-            ("label_shuffle", "step, Fang", ("step", "fang")),
-            ("label_shuffle", "IID", ("iid",)),
-        )
     ),
 )

@@ -1,7 +1,7 @@
 """The facts of results/privacy/README.md."""
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 
 import pandas as pd
 
@@ -122,11 +122,6 @@ FACTS = (
         ],
     ),
     Fact(
-        "MNIST: | noise | epsilon | rule | no attack | Opt-ALIE | Opt-IPM | "
-        "| ---: | ---: | --- | ---: | ---: | ---: | {}",
-        lambda: [private_table("mnist", noises=(0, 0.5, 1))],
-    ),
-    Fact(
         "**Without attack robust rules cost little** on digits: {:.1f} points at most in the means.",
         lambda: [
             max(
@@ -145,11 +140,6 @@ FACTS = (
         lambda: [private_table("digits")],
     ),
     Fact(
-        "| noise | epsilon | rule | no attack | Opt-ALIE | Opt-IPM | | ---: | ---: | --- | ---: | ---: | ---: | {} "
-        "Norm bounding, signSGD",
-        lambda: [private_table("digits", (*SUMS, "trmean", "smea"), (0, 1), "_loss")],
-    ),
-    Fact(
         "Without noise Opt-IPM leaves Fed-NGA {:.1f}% and signSGD {:.1f}%, SMEA {:.1f}%. With noise 1 it leaves them "
         "{:.1f}% and {:.1f}%, SMEA {:.1f}%, which is {:.1f} points [{:.1f}, {:.1f}] above signSGD. The mean, norm "
         "bounding and BRACE fall under it without noise as well. Opt-ALIE with noise 1 leaves every rule but the "
@@ -162,10 +152,6 @@ FACTS = (
         ],
     ),
     Fact(
-        "with noise 1 it leaves Fed-NGA {:.1f}% and signSGD {:.1f}%.",
-        lambda: private_means("digits", (1, "fed_nga", "opt_ipm"), (1, "signsgd", "opt_ipm")),
-    ),
-    Fact(
         "with noise 1 no rate tried gives it more than {:.1f}% of the validation data.",
         lambda: [
             100
@@ -173,12 +159,5 @@ FACTS = (
             .query("aggregator == 'rlr' and `local_update.inner.noise` == 1")["validation_accuracy"]
             .max()
         ],
-    ),
-    *(
-        Fact(
-            f"| `{name}.csv` | the {{}} runs",
-            partial(lambda name: [len(runs(f"privacy/{name}.csv"))], name),
-        )
-        for name in ("digits", "mnist", "sums", "rates")
     ),
 )

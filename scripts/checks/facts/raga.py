@@ -3,7 +3,7 @@
 import pandas as pd
 
 from scripts.checks.facts.fact import ROOT, Fact
-from scripts.checks.facts.kept import above, agreeing, diverged_in, ends, extremes, percent, points, runs, spread
+from scripts.checks.facts.kept import agreeing, diverged_in, ends, extremes, percent, points, runs, spread
 
 
 def _raga(phi: float) -> str:
@@ -19,14 +19,6 @@ def mca_over_seeds(attack: str) -> list[float]:
     means = [both.query(_raga(phi)) for phi in (0.6, 0.2)]
     assert all({0, 1, 2} <= {*one["seed"]} for one in means)
     return [100 * one["best_accuracy"].mean() for one in means]
-
-
-def median_over_seeds(*numbers: int) -> list[float]:
-    """The mean over seeds of Median's best accuracy in Table III, phi 0.2, with these numbers flipping signs, in
-    percent."""
-    both = pd.concat([runs(_TABLE_III), runs("raga/seeds.csv")]).query(f"{_raga(0.2)} and attack == 'sign_flip'")
-    means = both.query("aggregator == 'median'").groupby("num_byzantine")["best_accuracy"].mean()
-    return [100 * float(means[number]) for number in numbers]
 
 
 def raga_first(phi: float) -> list[object]:
@@ -61,26 +53,6 @@ def on_cifar10(path: str, condition: str) -> list[float]:
 
 
 _MLP, _SIX = "model == 'mlp'", 6 * "{:.1f} | "
-
-
-def _fedavg_on_cifar10(attack: str) -> list[str]:
-    """The conditions of its runs with the MLP under an attack by 10 and 20% of the clients."""
-    return [f"aggregator == 'fedavg' and model == 'mlp' and attack == '{attack}' and num_byzantine == {number}"
-            for number in (5, 10)]  # fmt: skip
-
-
-def own_flips(rule: str) -> list[float]:
-    """The same under sign flipping, if each attacker turns its own upload around."""
-    condition = (
-        f"aggregator == '{rule}' and `attack.flip` == 'own' and {_raga(0.6)} and {_OF_CLASSES} and lr not in (0.1, 0.3)"
-    )
-    return percent("raga/options.csv", *(f"{condition} and num_byzantine == {number}" for number in (5, 10, 15, 20)))
-
-
-def flips(rule: str) -> list[float]:
-    """Measured with a running sum, and with own uploads turned around, at 10, 20, 30 and 40%."""
-    pairs = zip(table_iii(rule, "sign_flip"), own_flips(rule), strict=True)
-    return [value for pair in pairs for value in pair]
 
 
 def lie_of(path: str, noise: str) -> list[float]:
@@ -155,7 +127,6 @@ def other_reading(condition: str) -> list[float]:
 
 
 _TABLE_III = "raga/runs.csv"
-_MCA = "aggregator == 'mca' and attack == 'sign_flip' and num_byzantine == 20"
 OTHERS = ("median", "mca", "byrd_saga")
 
 PAGE = "results/raga/README.md"
@@ -171,67 +142,11 @@ FACTS = (
         ],
     ),
     Fact(
-        "RAGA without attack: {:.2f} (published 95.23); under noise of variance 90 at 10 to 40%: {:.2f}, {:.2f}, "
-        "{:.2f}, {:.2f} (95.10, 95.06, 95.01, 94.98); under LIE: {:.2f}, {:.2f}, {:.2f}, {:.2f}",
-        lambda: percent(
-            _TABLE_III,
-            *(
-                f"aggregator == 'raga' and {_raga(0.6)} and {attack}"
-                for attack in (
-                    "attack == 'none'",
-                    *(
-                        f"attack == '{name}' and num_byzantine == {number}"
-                        for name in ("gaussian", "lie")
-                        for number in (5, 10, 15, 20)
-                    ),
-                )
-            ),
-        ),
-    ),
-    Fact(
-        "The means of 3 to 5 seeds under sign flipping are {:.1f}, {:.1f}, {:.1f} |",
-        lambda: median_over_seeds(5, 10, 20),
-    ),
-    Fact(
         "with phi 0.6 and 0.2, has {:.1f} and {:.1f} then, without attack {:.1f} and {:.1f}.",
         lambda: [
             *mca_over_seeds("attack == 'sign_flip' and num_byzantine == 20"),
             *mca_over_seeds("attack == 'none'"),
         ],
-    ),
-    Fact(
-        "On CIFAR-10 it has {:.1f} with the MLP and {:.1f} with LeNet, without attack {:.1f} and {:.1f}.",
-        lambda: [
-            100 * float(runs("raga/cifar10.csv").query(f"model == '{model}' and {one}")["best_accuracy"].mean())
-            for one in (_MCA, "aggregator == 'mca' and attack == 'none'")
-            for model in ("mlp", "lenet")
-        ],
-    ),
-    Fact(
-        "With seed 0 it is first in {} of {} columns; under sign flipping at 40% RFA has {:.1f}, and with three of "
-        "four other seeds it diverges.",
-        lambda: [
-            *raga_first(0.6),
-            *percent(
-                _TABLE_III, f"aggregator == 'rfa' and {_raga(0.6)} and attack == 'sign_flip' and num_byzantine == 20"
-            ),
-        ],
-    ),
-    Fact(
-        "| RAGA | {:.1f}; {:.1f}; 94.8 | {:.1f}; {:.1f}; 95.0 | {:.1f}; {:.1f}; 94.2 | {:.1f}; {:.1f}; 95.0 |",
-        lambda: flips("raga"),
-    ),
-    Fact(
-        "| Median | {:.1f}; {:.1f}; 91.2 | {:.1f}; {:.1f}; 91.3 | {:.1f}; {:.1f}; 90.9 | {:.1f}; {:.1f}; 91.6 |",
-        lambda: flips("median"),
-    ),
-    Fact(
-        "| Byrd-SAGA | {:.1f}; {:.1f}; 90.5 | {:.1f}; {:.1f}; 90.6 | {:.1f}; {:.1f}; 89.9 | {:.1f}; {:.1f}; 90.6 |",
-        lambda: flips("byrd_saga"),
-    ),
-    Fact(
-        "| RFA | {:.1f}; {:.1f}; 92.1 | {:.1f}; {:.1f}; 91.9 | {:.1f}; {:.1f}; 90.8 | {:.1f}; {:.1f}; 92.3 |",
-        lambda: flips("rfa"),
     ),
     Fact(
         "leaves RAGA, Median, Byrd-SAGA, RFA and MCA at {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} at 40%, noise for "
@@ -246,16 +161,8 @@ FACTS = (
         lambda: ends(table_iii("fedavg", "gaussian")),
     ),
     Fact(
-        "| FedAvg, noise at 10 to 40% | {:.1f} to {:.1f} | 12.3",
-        lambda: ends(table_iii("fedavg", "gaussian", 0.2)),
-    ),
-    Fact(
         "| MCA, sign flipping at 20, 30, 40% | {:.1f}, {:.1f}, {:.1f} | 87.9",
         lambda: table_iii("mca", "sign_flip")[1:],
-    ),
-    Fact(
-        "| MCA, sign flipping at 20, 30, 40% | {:.1f}, {:.1f}, {:.1f} | 81.0",
-        lambda: table_iii("mca", "sign_flip", 0.2)[1:],
     ),
     Fact(
         "| RFA, sign flipping at 40% | {:.1f} | 92.3",
@@ -285,37 +192,12 @@ FACTS = (
         lambda: table_iii("fedavg", "lie")[2:],
     ),
     Fact(
-        "| FedAvg, LIE at 30, 40% | {:.1f}, {:.1f} | 87.5",
-        lambda: table_iii("fedavg", "lie", 0.2)[2:],
-    ),
-    Fact(
-        "without attack it has {:.2f} (published 94.53), under noise {:.2f} to {:.2f} (94.16 to 94.69), under LIE "
-        "{:.2f} to {:.2f} (94.16",
-        lambda: [
-            *percent("raga/runs.csv", f"aggregator == 'raga' and {_raga(0.2)} and attack == 'none'"),
-            *(end for attack in ("gaussian", "lie") for end in ends(table_iii("raga", attack, 0.2))),
-        ],
-    ),
-    Fact(
-        "{:.2f} without attack, {:.2f} under noise and {:.2f} under sign flipping by 20% (published 97.89, 97.79, "
-        "97.76)",
-        lambda: percent(
-            "raga/lenet.csv",
-            *(
-                f"aggregator == 'raga' and attack == '{a}' and num_byzantine in (0, 10) and `partition.alpha` == 0.6 "
-                "and seed == 0"
-                for a in ("none", "gaussian", "sign_flip")
-            ),
-        ),
-    ),
-    Fact(
         "All {} cells are measured, in {} of them a model diverged (`robustfl-results table raga/table2`). {} are "
         "inside.",
         lambda: agreeing("raga/table2")[:3],
         slow=True,
     ),
     Fact("With seed 0 it is ahead of all others in {} of {} columns;", ahead_in_table_ii),
-    Fact("phi 0.6, RFA has {:.1f}. FedAvg", lambda: of_seed_0(0.6, ("rfa", "sign_flip", 20))),
     Fact(
         "some seeds diverge: with 10 it has {:.1f}, {:.1f}; {:.1f}, {:.1f} (published 95.2, 94.9; 94.6, 94.3), "
         "and {:.1f}, the mean of {} seeds (93.9) |",
@@ -337,15 +219,6 @@ FACTS = (
         lambda: of_seed_0(0.2, noise := ("byrd_saga", "gaussian", 20)) + with_other_settings(0.2, noise),
     ),
     Fact(
-        "in the best of its rounds one reaches {:.1f} with phi 0.6, and {:.1f} and {:.1f} with 0.2 |",
-        lambda: [flipped("fedavg", *cell).max() for cell in ((0.6, 10), (0.2, 10), (0.2, 5))],
-    ),
-    Fact(
-        "RAGA, whose rate is printed, learns more than is printed in {} of {} cells, by up to {:.1f} points.",
-        lambda: above("raga/table4", "raga"),
-        slow=True,
-    ),
-    Fact(
         "{} of 156 cells are measured, all of those with the MLP; in {} of them a model diverged; {} are inside.",
         lambda: agreeing("raga/table4")[:3],
         slow=True,
@@ -355,25 +228,10 @@ FACTS = (
         for words, path, condition in (
             (f"| MLP, -1 to 1 | `cifar10.csv` | {_SIX}", "cifar10", _MLP),
             (f"| MLP, standardized | `standardized.csv` | {_SIX}", "standardized", _MLP),
-            ("| MLP, 0 to 1 | `options.csv` | {:.1f} |", "options", f"{_MLP} and `dataset.scaling` == 'unit'"),
             (f"| LeNet, -1 to 1 | `cifar10.csv` | {_SIX}", "cifar10", _LENET),
             ("| LeNet, standardized | `standardized.csv` | {:.1f} | {:.1f} |", "standardized", _LENET),
-            ("| LeNet, 0 to 1 | `options.csv` | {:.1f} |", "options", f"{_LENET} and `dataset.scaling` == 'unit'"),
             ("Median at twice the rate has {:.1f}", "options", "aggregator == 'median' and lr == 0.02"),
-            ("MCA has {:.1f} at twice its rate", "options", f"aggregator == 'mca' and lr == 0.04 and {_LENET}"),
-            ("two local steps ({:.1f})", "options", "aggregator == 'raga' and `local_update.steps` == 2"),
-            ("standardized pixels ({:.1f}; LeNet", "options", "aggregator == 'raga' and rounds == 200"),
-            ("LeNet has {:.1f} after 250)", "options", "aggregator == 'raga' and rounds == 250"),
-            ("shifted and mirrored ({:.1f}) lead", "options", "augmentation == 'shift_flip'"),
         )
-    ),
-    Fact(
-        "FedAvg under noise with the MLP ends at {:.1f} and {:.1f} by 10 and 20%, as printed (10.9, 10.0); under "
-        "LIE it is not harmed here, {:.1f} and {:.1f}, while",
-        lambda: [
-            *percent("raga/cifar10.csv", *_fedavg_on_cifar10("gaussian"), column="final_accuracy"),
-            *percent("raga/cifar10.csv", *_fedavg_on_cifar10("lie")),
-        ],
     ),
     Fact(
         "learns without attack and under LIE alone, {:.2f} with phi 0.6, the mean of {} seeds (published 95.54)",
@@ -481,7 +339,6 @@ FACTS = (
             ),
         ),
     ),
-    Fact("With seed 0 RAGA is first in {} of {} columns; without attack", lambda: raga_first(0.2)),
     Fact(
         "All four runs end between {:.2f} and {:.2f}",
         lambda: extremes(
@@ -491,10 +348,6 @@ FACTS = (
     Fact(
         "with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}",
         lambda: fig4_of_raga("raga"),
-    ),
-    Fact(
-        "Median, MCA and Byrd-SAGA reach {:.0f} to {:.0f}, RFA {:.0f} to {:.0f}, FedAvg {:.1f} without attackers",
-        lambda: [*fig4_of_raga(*OTHERS), *fig4_of_raga("rfa"), fig4_of_raga("fedavg")[1]],
     ),
     Fact(
         "({:.2f} to {:.2f} in their best round; RAGA {:.2f})",

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from scripts.checks.facts.fact import ROOT, Fact
-from scripts.checks.facts.kept import ends, interval, runs
+from scripts.checks.facts.kept import ends, interval
 
 ALONE = ("coomed", "geomed", "trmean")
 """The rules that follow an attacker who claims to be the largest."""
@@ -80,5 +80,4 @@ FACTS = (
     ),
     Fact("by attack and `weighting`: {} Differences", partial(table, 0)),
     Fact("over the five seeds: {} ## What", partial(table, 1)),
-    Fact("| `runs.csv` | the {} runs |", lambda: [len(runs("silos_weights/runs.csv"))]),
 )

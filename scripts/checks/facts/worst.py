@@ -1,14 +1,10 @@
 """The facts of results/worst/README.md."""
 
-import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
-from functools import cache, partial
-from io import StringIO
+from functools import cache
 
 import pandas as pd
 
-from scripts.checks.facts.fact import RESULTS, ROOT, Fact
+from scripts.checks.facts.fact import Fact
 from scripts.checks.facts.kept import CHANCE, NUMBERS, arena_of, runs
 
 WORST = ("none", "worst", "worst_ahead_3")
@@ -78,28 +74,6 @@ def by_classes() -> "pd.Series[float]":
     """How much more harm worst_classes does than worst, in points, with accuracies below chance as chance."""
     floored = objectives().clip(100 * CHANCE)
     return floored["worst"] - floored["worst_classes"]
-
-
-def by_classes_table() -> str:
-    """The rows of the table of worst_classes in results/worst."""
-    more = by_classes()
-    return " ".join(
-        f"| {partition} | {rule} | {row.worst:.1f} | {row.worst_classes:.1f} | {more[partition, rule]:+.1f} |"
-        for (partition, rule), row in zip(objectives().index, objectives().itertuples(index=False), strict=True)
-    )
-
-
-def worst_table(data: str, seeds: Sequence[str]) -> list[str]:
-    """The rows of a table that `worst_adversary.py table` prints."""
-    sys.path.insert(0, str(ROOT / "scripts" / "generators"))
-    try:
-        from worst_adversary import table  # type: ignore[import-not-found]
-    finally:
-        del sys.path[0]
-
-    with redirect_stdout(StringIO()) as printed:
-        table(RESULTS / "worst" / f"{data}.csv", [*seeds])
-    return [" ".join(printed.getvalue().split())]
 
 
 PAGE = "results/worst/README.md"
@@ -172,7 +146,6 @@ FACTS = (
         "without attack, and {:.2f} to {:.2f} s on MNIST, {:.0f} to {:.0f} times.",
         lambda: [*overhead("digits"), *overhead("mnist")],
     ),
-    Fact("| --- | --- | ---: | ---: | ---: | {}", lambda: [by_classes_table()]),
     Fact(
         "it does more harm by over a point in {} of {} cases and less in {}; over all cases it does {:.1f} points less "
         "on average.",
@@ -182,16 +155,5 @@ FACTS = (
             int((by_classes() < -1).sum()),
             -float(by_classes().mean()),
         ],
-    ),
-    *(
-        Fact(
-            f"## {heading} {{}}",
-            partial(worst_table, data, seeds),
-        )
-        for heading, data, seeds in (
-            ("digits, three seeds", "digits", "012"),
-            ("digits, seed 0, all attacks", "digits", "0"),
-            ("MNIST, seed 0, all attacks", "mnist", "0"),
-        )
     ),
 )
