@@ -215,6 +215,8 @@ def needed(*words: str) -> list[str]:
         (["judge", "nothing"], "2"),
         (["decide", "--help"], "0"),
         (["decide", "nothing"], "2"),
+        (["fill", "--help"], "0"),
+        (["fill", "nothing", "--minutes", "1"], "2"),
     ],
 )
 def test_help_lists_and_refusals_need_nothing_heavy(words: list[str], code: str) -> None:

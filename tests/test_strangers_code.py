@@ -71,6 +71,7 @@ MAKERS: dict[str, list[tuple[str, ...]]] = {
     "arena": [("enter", "krum", "--attacks", "ipm", *SMALL, *FOLDER),
               ("attack", "ipm", "--rules", "krum", *SMALL, *FOLDER)],
     "decide": [("boba", "--dry-run", *FOLDER)],
+    "fill": [("byzfl", "--minutes", "1", "--dry-run", *FOLDER)],
     "judge": [("trmean", "--quick", "--seeds", "2", *FOLDER)],
     "probe": [("boba/fig1", "scale=quick", "rounds=1")],
     "remake": [("strange.csv", "--dry-run", *FOLDER), ("strange.csv", *FOLDER)],

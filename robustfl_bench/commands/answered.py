@@ -66,6 +66,12 @@ def _subject(words: Sequence[str]) -> bytes | None:
     """All that an answer depends on; None where it may depend on more, as on runs of the user."""
     if "".join(words[:1]) not in _VERBS or not all(map(_is_plain, words)) or os.path.exists("results/runs"):
         return None
+    return state(words)
+
+
+def state(words: Sequence[str]) -> bytes | None:
+    """All that the answer to these words depends on which reads only what comes with the package; None if a file has
+    changed since this process began."""
     environment = sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES))
     installed = [name for place in sys.path if os.path.isdir(place) for name in sorted(os.listdir(place))
                  if name.endswith((".dist-info", ".egg-info"))]  # fmt: skip

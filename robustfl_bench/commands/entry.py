@@ -30,7 +30,7 @@ VERBS = {
 """The modules of the other tasks of ``robustfl-bench``, by its first word; an option can be anywhere."""
 
 LABORATORY = {
-    verb: f"robustfl_bench.commands.lab.{verb}" for verb in ("arena", "decide", "judge", "probe", "resilience")
+    verb: f"robustfl_bench.commands.lab.{verb}" for verb in ("arena", "decide", "fill", "judge", "probe", "resilience")
 }
 """The verbs of the laboratory, ``robustfl_bench/lab``, which an installation can lack."""
 

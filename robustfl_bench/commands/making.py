@@ -71,6 +71,21 @@ def made_cells(
     return outcome
 
 
+def keep(cells: Sequence[tuple[str, ...]], making: Making, file: str) -> int:
+    """Write a row of each run of today's code that has ended in its folder into a file of kept rows, in place of an
+    earlier one; their number."""
+    sweep = Sweep(tuple(cells), results_dir=making.results_dir)
+    folders = [cell.folder().path for cell in sweep.listed if cell.known is not None]
+    done = [folder for folder in folders if (folder / "summary.json").exists()]
+    if not done:
+        return 0
+    new = records.of_folders(done)
+    new = new[new["state"].isin(archive.KEPT) & ~origins.outdated(new)]
+    if len(new):
+        archive.put(new, file)
+    return len(new)
+
+
 def runs_of(words: Sequence[str], results_dir: str) -> pd.DataFrame:
     """The finished runs of a sweep, from their folders or as the package keeps them."""
     cells = Sweep(cells=tuple(compose.sweep(words)), results_dir=results_dir).listed
@@ -118,14 +133,8 @@ def remake(
     try:
         made_cells(cells, making, file, (*MEASURED, INFEASIBLE))
     finally:
-        folders = [cell.folder().path for cell in Sweep(cells, results_dir=making.results_dir).listed]
-        done = [folder for folder in folders if (folder / "summary.json").exists()]
-        if done:
-            new = records.of_folders(done)
-            new = new[new["state"].isin(archive.KEPT) & ~origins.outdated(new)]
-            if len(new):
-                archive.put(new, file)
-            say(f"{file}: {counted(len(new), 'run')} of today's code now")
+        if number := keep(cells, making, file):
+            say(f"{file}: {counted(number, 'run')} of today's code now")
     return 1 if lost else 0
 
 

@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+from robustfl_bench.lab import queue
 from robustfl_bench.lab.agreement import claim_sheets, scorecard
-from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
+from robustfl_bench.lab.agreement.measured import Evidence, MeasuredPaper, scored
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.tables import layout, sheets
 from robustfl_bench.read.tables.described import papers, read
-from robustfl_bench.runner.experiment import rates  # noqa: F401  (descriptions may have chosen_rate)
+from robustfl_bench.runner.experiment import rates, speed  # noqa: F401  (descriptions may have chosen_rate)
 
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"
@@ -30,9 +31,15 @@ BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re
 
 
 @cache
+def _evidence() -> Evidence:
+    """The kept runs, with their times on a core; where none is similar, those that are assumed of one."""
+    return Evidence(archive.kept(), speed.STATED["cpu"])
+
+
+@cache
 def _measured() -> dict[str, MeasuredPaper]:
     """Every paper of the package, measured by the kept runs."""
-    return {score.name: score for score in scored(papers(), archive.kept())}
+    return {score.name: score for score in scored(papers(), _evidence())}
 
 
 def pages() -> dict[str, Callable[[], str]]:
@@ -79,7 +86,8 @@ def filled() -> dict[Path, str]:
         counts = [_short(own, columns) for columns in STATE]
         made[page] = _filled(page, *counts, *claim_sheets.decided(score))
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
-    return made | {README: _filled(README, whole), FRONT: _filled(FRONT, _short(front, SHORT))}
+    wanted = queue.queue(scores, None, _evidence().costs, str(RESULTS))
+    return made | {README: _filled(README, whole, queue.sheet(wanted)), FRONT: _filled(FRONT, _short(front, SHORT))}
 
 
 def _titled(title: str, command: str, shown: Sequence[sheets.Sheet]) -> str:

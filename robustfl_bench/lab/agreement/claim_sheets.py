@@ -13,8 +13,6 @@ from robustfl_bench.read.tables.claims import Side, short
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.read.tables.table import Table
 
-_CHEAPEST = 12
-"""Open claims that ``cheapest`` lists."""
 _BY = ", by stand-ins"
 _AGAINST = 3  # comparisons that speak against a claim and are listed
 MEANING = (
@@ -185,34 +183,6 @@ def _stand_in(paper: MeasuredPaper, one: Open) -> str:
         return "-"
     least, settings = min(known)
     return f"{settings}, {hours(least)}"
-
-
-def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:
-    """The open claims whose next looks take the least time, with the papers' own settings and, in a sheet of their own,
-    with those of stand-ins; no sheet without such."""
-    standing_in = [part for paper in papers for part in paper.standing_in]
-    return [
-        *_cheapest(papers, "The {} open claims whose next look takes the least time", [
-            "next look: seeds of each compared cell; hours of one core. A look decides a claim or leaves it open; the "
-            "command goes on to the later looks unless --hours ends it",
-        ]),
-        *_cheapest(standing_in, "The {} open claims whose next look with other settings takes the least time", [
-            "such a look can decide a claim by stand-ins, which is counted apart",
-        ]),
-    ]  # fmt: skip
-
-
-def _cheapest(papers: Sequence[MeasuredPaper], title: str, footnotes: Sequence[str]) -> list[Sheet]:
-    """The first claims by the time of their next looks, each with the settings that take least."""
-    first: dict[tuple[str, str, str], tuple[MeasuredPaper, Open]] = {}
-    claims = [(paper, one) for paper in papers for one in paper.open_claims]
-    for paper, one in sorted(claims, key=lambda found: found[1].wait):
-        if 0 < one.wait < math.inf:
-            first.setdefault((paper.name, one.verdict.claim.name, one.verdict.claim.about), (paper, one))
-    rows = [words(*named, *_lacking(one)[:3], command(one, paper.name, paper.overrides))
-            for named, (paper, one) in list(first.items())[:_CHEAPEST]]  # fmt: skip
-    heading = ["paper", "claim", "table", "next look", "runs", "hours", "command"]
-    return [Sheet([title.format(len(rows))], heading, rows, labels=3, footnotes=footnotes)] if rows else []
 
 
 def command(one: Open, paper: str, overrides: Sequence[str] = (), options: Sequence[str] = ()) -> str:

@@ -33,6 +33,8 @@ from robustfl_bench.runner.config import identity
 if TYPE_CHECKING:
     import pandas as pd
 
+    from robustfl_bench.runner.experiment.speed import Speed
+
 
 NO_LOOKS = "no looks are planned"
 EXHAUSTED = "open at the last look"
@@ -187,7 +189,7 @@ class Open:
 
 @dataclass(frozen=True)
 class MeasuredPaper:
-    """A paper's measured tables by name, and the verdicts on its claims.
+    """A paper's measured tables by name, and the verdicts on its claims. ``fillings`` say how the tables were filled.
 
     ``stood_in`` has, by its place among the ``verdicts``, what stand-ins say of a claim that is open. ``open_claims``
     have what would decide them. ``standing_in`` is the paper with the settings of each of its stand-ins, reduced to the
@@ -206,6 +208,7 @@ class MeasuredPaper:
     reasons: Sequence[Reason] = ()
     overrides: tuple[str, ...] = ()
     changed: str = ""
+    fillings: Mapping[str, Filling] = field(default_factory=dict)
 
     @property
     def compared(self) -> list[Table]:
@@ -228,13 +231,15 @@ class MeasuredPaper:
                     yield name, key, cell, known.get(key)
 
 
-def scored(known: Mapping[str, Paper], runs: pd.DataFrame, overrides: Sequence[str] = ()) -> list[MeasuredPaper]:
+def scored(
+    known: Mapping[str, Paper], runs: pd.DataFrame | Evidence, overrides: Sequence[str] = ()
+) -> list[MeasuredPaper]:
     """Papers measured by ``runs``, also with the settings of their stand-ins; ``overrides`` change every cell of their
     tables, and leave stand-ins out.
 
     Raises ConfigError for overrides that no cell can have and for runs that would be mixed although they differ.
     """
-    evidence = _Evidence(runs)
+    evidence = runs if isinstance(runs, Evidence) else Evidence(runs)
     measured = [_scored(name, paper, evidence, tuple(overrides)) for name, paper in known.items()]
     if overrides:
         return measured
@@ -243,12 +248,12 @@ def scored(known: Mapping[str, Paper], runs: pd.DataFrame, overrides: Sequence[s
             for paper in measured]  # fmt: skip
 
 
-class _Evidence:
-    """Runs, with their settings and their times."""
+class Evidence:
+    """Runs, with their settings and their times, or those of the device of this ``speed``."""
 
-    def __init__(self, runs: pd.DataFrame) -> None:
+    def __init__(self, runs: pd.DataFrame, speed: Speed | None = None) -> None:
         self.runs, self.index = runs, Index(runs)
-        self.costs = Costs(runs, self.index)
+        self.costs = Costs(runs, self.index, speed)
 
 
 def _reduced(described: Paper, measured: MeasuredPaper) -> Iterator[tuple[tuple[str, ...], Paper]]:
@@ -265,7 +270,7 @@ def _reduced(described: Paper, measured: MeasuredPaper) -> Iterator[tuple[tuple[
         yield overrides, replace(described, tables=tables, claims=claims)
 
 
-def _scored(name: str, paper: Paper, evidence: _Evidence, overrides: tuple[str, ...]) -> MeasuredPaper:
+def _scored(name: str, paper: Paper, evidence: Evidence, overrides: tuple[str, ...]) -> MeasuredPaper:
     runs, index, costs = evidence.runs, evidence.index, evidence.costs
     fillings = {full: filled(table, runs, runs, index, overrides) for full, table in paper.tables.items()}
     tables = {full: filling.table for full, filling in fillings.items()}
@@ -273,7 +278,7 @@ def _scored(name: str, paper: Paper, evidence: _Evidence, overrides: tuple[str, 
     stood_in = {place: best for place, verdict in enumerate(verdicts)
                 if not verdict.decided and (best := _stood_in(verdict, fillings[verdict.claim.table]))}  # fmt: skip
     still_open = [Open(verdict, fillings[verdict.claim.table], costs) for verdict in verdicts if not verdict.decided]
-    measured = MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open)
+    measured = MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open, fillings=fillings)
     if not overrides:
         return replace(measured, reasons=paper.reasons)
     own = {full: Filling(table, (), runs, runs, index) for full, table in paper.tables.items()}

@@ -50,13 +50,12 @@ _OVERVIEW = (
 
 def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[str] = ()) -> list[Sheet]:
     """The page of a paper, by its name or that of a YAML file, measured by ``runs`` (``records.load``); with None the
-    overview and the open claims that cost least. ``overrides`` change every cell of its tables: ``["scale=quick"]``.
+    overview. ``overrides`` change every cell of its tables: ``["scale=quick"]``.
 
     Raises ConfigError for an unknown paper and for runs that would be mixed although they differ.
     """
     if paper is None:
-        scores = scored(papers(), runs, overrides)
-        return [overview(scores), *claim_sheets.cheapest(scores)]
+        return [overview(scored(papers(), runs, overrides))]
     if paper.endswith((".yaml", ".yml")):
         known = {Path(paper).stem: read(Path(paper))}
     else:

@@ -92,7 +92,7 @@ def holds_runs(path: str) -> bool:
 
 
 def put(runs: pd.DataFrame, path: str) -> None:
-    """Write runs of ``records.load`` into a file that ``write`` made, each in place of its earlier line.
+    """Write runs of ``records.load`` into a file that ``write`` made or makes now, each in place of its earlier line.
 
     Processes of one machine take turns, so that none restores the lines that another has replaced. Raises NoRuns,
     DataError and ConfigError as ``read`` and ``write`` do.
@@ -101,7 +101,7 @@ def put(runs: pd.DataFrame, path: str) -> None:
         write(runs, path)
         return
     with lock(Path(path)):
-        write(join([runs, read(path)]), path)
+        write(join([runs, read(path)]) if Path(path).exists() else runs, path)
 
 
 def read(path: str, unsealed: bool = False) -> pd.DataFrame:

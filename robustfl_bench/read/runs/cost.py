@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.runs.matching import Config, Index, default_of
+from robustfl_bench.runner.experiment.networks import operations_per_sample
+from robustfl_bench.runner.experiment.plan import made
+from robustfl_bench.runner.experiment.speed import Speed
+from robustfl_bench.runner.store.lines import tree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,14 +71,17 @@ _KINDS = (
 
 class Costs:
     """The time of runs on a CPU, estimated from the rounds of the most similar ones of ``runs`` (``records.load``) that
-    were made on one; their settings are in ``index``."""
+    were made on one; their settings are in ``index``. With the ``speed`` of a device, from their operations where no
+    run is similar, and everywhere on a GPU."""
 
-    def __init__(self, runs: pd.DataFrame, index: Index) -> None:
-        self._samples = _train_samples(runs, index)
+    def __init__(self, runs: pd.DataFrame, index: Index, speed: Speed | None = None) -> None:
+        self._samples, self._speed = _train_samples(runs, index), speed
+        self._operations: dict[Hashable, float] = {}
+        is_gpu = speed is not None and speed.is_gpu
         self._rounds: dict[Hashable, list[float]] = {}
         facts = zip(index.configs, runs["seconds"], runs["rounds_done"], runs["device"], strict=True)
         for config, seconds, rounds, device in facts:
-            if seconds > 0 and rounds > 0 and not str(device).startswith("cuda"):
+            if seconds > 0 and rounds > 0 and not (is_gpu or str(device).startswith("cuda")):
                 for place, kind in enumerate(_KINDS):
                     if (work := self._work(config, kind)) > 0:
                         self._rounds.setdefault((place, kind.key(config)), []).append(seconds / rounds / work)
@@ -87,13 +95,26 @@ class Costs:
             used[place] += 1
         if math.isnan(total):
             return Cost(total, "no run with such a network and data")
+        if self._speed is not None and len(_KINDS) in used:
+            return Cost(total, self._speed.source)
         return Cost(total, _KINDS[max(used)].words if used else "")
 
     def _of_one(self, config: Config) -> tuple[float, int]:
         for place, kind in enumerate(_KINDS):
             if (like := self._rounds.get((place, kind.key(config)))) and (work := self._work(config, kind)) > 0:
                 return int(config["rounds"]) * work * fmean(like), place
-        return math.nan, len(_KINDS)
+        return self._by_operations(config), len(_KINDS)
+
+    def _by_operations(self, config: Config) -> float:
+        """The time of a run by the speed of the device; nan if it is unknown, or the samples of the run are."""
+        if self._speed is None:
+            return math.nan
+        if (network := _shared(config, _NETWORK)) not in self._operations:
+            self._operations[network] = _operations(config)
+        seen = self._seen(config)
+        batch = config.get("batch_size")
+        steps = max(1.0, seen / (int(config["num_clients"]) * int(batch)) if batch else _told(config, "epochs") or 1)
+        return int(config["rounds"]) * self._speed.seconds(steps, seen * self._operations[network])
 
     def _work(self, config: Config, kind: _Kind) -> float:
         """The samples whose gradients a round takes, the clients that take part, or 1 for a kind whose rounds are
@@ -103,6 +124,11 @@ class Costs:
         part = float(config.get("participation", 1))
         if kind.grows_with == "clients":
             return part * int(config["num_clients"])
+        return self._seen(config)
+
+    def _seen(self, config: Config) -> float:
+        """The samples whose gradients a round takes."""
+        part = float(config.get("participation", 1))
         steps, epochs = (_told(config, name) for name in ("steps", "epochs"))
         samples, batch = self._samples.get(_data(config), math.nan), config.get("batch_size")
         if epochs or batch is None:
@@ -110,6 +136,15 @@ class Costs:
         else:
             seen = int(config["num_clients"]) * int(batch) * (steps or 1)
         return part * seen
+
+
+def _operations(config: Config) -> float:
+    """The operations of the gradient for a sample; nan for data whose seed the settings leave open."""
+    content = tree(config.items())
+    try:
+        return operations_per_sample(*(made(group, content[group]) for group in ("model", "dataset")))
+    except ConfigError:
+        return math.nan
 
 
 def _told(config: Config, option: str) -> int:

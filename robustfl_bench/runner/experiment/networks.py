@@ -7,6 +7,7 @@ in a forward pass (``network.gradients``), so networks from outside that use one
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,30 @@ def outputs_per_sample(model: Any, dataset: Dataset) -> int:
     except Exception:  # a module that reads values, which shapes do not have
         return 0
     return numbers
+
+
+@_once
+def operations_per_sample(model: Any, dataset: Dataset) -> int:
+    """The operations of the gradient for one sample: three times the multiplications and additions of each layer's
+    weights, at each place and time."""
+    import torch
+
+    # with numbers of any value, as to run a network on shapes PyTorch imports its compiler, which takes two seconds
+    module = _shapes_of(model, dataset).to_empty(device="cpu")
+    layers = [layer for layer in module.modules() if any(one.dim() > 1 for one in layer.parameters(recurse=False))]
+    every = 1 if dataset.content == "numbers" else dataset.input_shape[0]  # of layers that a module does not call
+    places = dict.fromkeys(layers, every)
+
+    def count(layer: Any, _: Any, output: Any) -> None:
+        if isinstance(output, torch.Tensor):
+            places[layer] = output.numel() // max(len(weight) for weight in layer.parameters(recurse=False))
+
+    for layer in layers:
+        layer.register_forward_hook(count)
+    with torch.no_grad(), suppress(Exception):  # a module that is none without its values
+        module(_one_sample(dataset, "cpu"))
+    weights = [(layer, weight) for layer in layers for weight in layer.parameters(recurse=False) if weight.dim() > 1]
+    return 6 * int(sum(places[layer] * weight.numel() for layer, weight in weights))
 
 
 def _shapes_of(model: Any, dataset: Dataset) -> Any:
