@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.errors import NotReady
-from robustfl_bench.lab.arena import claims, page
+from robustfl_bench.lab.arena import page
+from robustfl_bench.lab.arena.answers import claims
 from robustfl_bench.lab.arena.checks import check
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import HONEST, Track, settle, tracks

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.lab.arena import conclusions, conditions, page, picture
+from robustfl_bench.lab.arena import conditions, page, picture
+from robustfl_bench.lab.arena.answers import conclusions
 from robustfl_bench.lab.arena.order import likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing, panel
 from robustfl_bench.lab.arena.track import HONEST, Track

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robustfl_bench.lab.arena import additions, conclusions, recommend
+from robustfl_bench.lab.arena import additions
+from robustfl_bench.lab.arena.answers import conclusions, recommend
 from robustfl_bench.lab.arena.pairs import USED, error_sheet, errors, pairs, simulated
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, LOOKS, NONE, SERVER, Track

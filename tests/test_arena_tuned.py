@@ -11,7 +11,7 @@ import pytest
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import SCALE, at_least, scale_of
 from robustfl_bench.base.public import modules_of
-from robustfl_bench.lab.arena import claims
+from robustfl_bench.lab.arena.answers import claims
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
 from robustfl_bench.lab.arena.tuned import SCALES, TunedTrack, TunedTrial

@@ -10,10 +10,11 @@ import pytest
 from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results, source
-from robustfl_bench.lab.arena import conclusions, conditions, findings, picture
+from robustfl_bench.lab.arena import conditions, picture
+from robustfl_bench.lab.arena.answers import conclusions, findings
+from robustfl_bench.lab.arena.answers.recommend import recommend, sheet
 from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.recommend import recommend, sheet
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
 from robustfl_bench.lab.arena.views import VIEWS, attacks, clients, needs, numbers, rounds
 from robustfl_bench.read.pages.pictures.canvas import PLAIN
@@ -243,7 +244,7 @@ def test_a_table_at_the_head_of_a_page_without_its_conditions_is_refused(
 def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(
     arena: Arena, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("robustfl_bench.lab.arena.recommend.ENOUGH", 1)
+    monkeypatch.setattr("robustfl_bench.lab.arena.answers.recommend.ENOUGH", 1)
     panel = arena.panels[5, "iid"]
     assert [mark(panel, rule) for rule in ("fltrust", "geomed", "trmean", "krum")] == ["", "", "", BELOW]
     weak = replace(panel, standings={rule: of for rule, of in panel.standings.items() if rule in ("krum", "server")})

@@ -11,7 +11,7 @@ import pytest
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results
-from robustfl_bench.lab.arena.entries import ArenaEntry
+from robustfl_bench.lab.arena.answers.entries import ArenaEntry
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import compose, options

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from robustfl_bench.lab.arena import rounding
+from robustfl_bench.lab.arena.answers import rounding
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.parts.models import Mlp, NudgedMlp

@@ -12,7 +12,7 @@ import pytest
 from robustfl_bench.base import trusted
 from robustfl_bench.commands import entry, results
 from robustfl_bench.commands.verb import name_of
-from robustfl_bench.lab.arena import entries
+from robustfl_bench.lab.arena.answers import entries
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.read.runs import archive, commands, records

@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import claims, conclusions, findings, page, pairs, picture, rounding
+from robustfl_bench.lab.arena import page, pairs, picture
+from robustfl_bench.lab.arena.answers import claims, conclusions, findings, rounding
 from robustfl_bench.lab.arena.conditions import check_headline, not_tried
 from robustfl_bench.lab.arena.decision import FILE
 from robustfl_bench.lab.arena.panels import Arena

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.lab.arena.answers.recommend import recommend
 from robustfl_bench.lab.arena.conditions import conditions
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.recommend import recommend
 from robustfl_bench.lab.arena.track import BACKDOOR, Track
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA

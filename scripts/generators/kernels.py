@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from robustfl_bench.lab.arena.rounding import AVX2, KERNELS, USUAL_KERNELS
+from robustfl_bench.lab.arena.answers.rounding import AVX2, KERNELS, USUAL_KERNELS
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.read.runs import records
 

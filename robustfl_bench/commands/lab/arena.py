@@ -16,7 +16,8 @@ from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands.lab.arena_verify import verify
 from robustfl_bench.commands.making import Making, check_overrides, made_all, runs_of
 from robustfl_bench.commands.verb import Argument, again, obeyed, parser_of
-from robustfl_bench.lab.arena import additions, entries
+from robustfl_bench.lab.arena import additions
+from robustfl_bench.lab.arena.answers import entries
 from robustfl_bench.lab.arena.pairs import TOP, contenders
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import NONE, Track, tracks

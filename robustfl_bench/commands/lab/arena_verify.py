@@ -15,7 +15,7 @@ from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands.verb import Allow, Argument
-from robustfl_bench.lab.arena import entries
+from robustfl_bench.lab.arena.answers import entries
 from robustfl_bench.lab.arena.track import tracks
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.where import check_name

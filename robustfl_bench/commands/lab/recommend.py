@@ -60,7 +60,7 @@ def recommend(
         others = f"; --own-runs counts your runs in {RESULTS}/ too" * has_others
         print(f"--why shows the rest; --format json is for programs{others}.")
     else:
-        from robustfl_bench.lab.arena.recommend import sheet
+        from robustfl_bench.lab.arena.answers.recommend import sheet
 
         print(sheets.FORMATS["markdown" if format == "md" else format]([sheet(case)]), end="")
 
@@ -69,7 +69,7 @@ def _computed(
     partition: str, attackers: str, server_data: bool, track: str | None, book: str, runs: RunSource
 ) -> decision.Facts:
     """The case by the runs that are asked for."""
-    from robustfl_bench.lab.arena import recommend
+    from robustfl_bench.lab.arena.answers import recommend
     from robustfl_bench.lab.arena.panels import Arena
     from robustfl_bench.lab.arena.tuned import BOOKS
 

@@ -10,9 +10,9 @@ from robustfl_bench.commands.results.shared import PictureLook
 from robustfl_bench.commands.source import RunSource, SheetFormat
 from robustfl_bench.commands.verb import Argument, override
 from robustfl_bench.lab.agreement import scorecard
-from robustfl_bench.lab.arena import claims as verdicts
-from robustfl_bench.lab.arena import entries as submissions
 from robustfl_bench.lab.arena import page, picture
+from robustfl_bench.lab.arena.answers import claims as verdicts
+from robustfl_bench.lab.arena.answers import entries as submissions
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.lab.arena.tuned import BOOKS

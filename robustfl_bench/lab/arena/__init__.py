@@ -11,11 +11,8 @@
 ``words``      the sentences and tables, from ``templates/``
 ``page``       all of these as tables
 ``picture``    the scores as pictures
-``claims``     the papers' claims about their rules, judged
 ``views``      further questions that the runs answer
-``recommend``  which rule to use in a panel
-``decision``   the same from a file with all cases
-``findings``   what the arena shows, in sentences
-``entries``    rules that somebody ran in a protocol, in a folder each
+``answers``    what the arena shows, in sentences and pages, and what others entered
+``decision``   which rule to use, from a file with all cases
 ``additions``  what an attack from outside adds to the list
 """

@@ -9,8 +9,8 @@ from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
+from robustfl_bench.lab.arena.answers.findings import NEAR, clean_accuracy, heterogeneity, idle, near
 from robustfl_bench.lab.arena.conditions import conditioned
-from robustfl_bench.lab.arena.findings import NEAR, clean_accuracy, heterogeneity, idle, near
 from robustfl_bench.lab.arena.pairs import TOP, beside_server, contenders, pairs
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
