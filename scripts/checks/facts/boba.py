@@ -55,6 +55,19 @@ def ahead_on_mnist() -> list[float]:
     return [drop.pop("boba"), min(drop.values()), worst.pop("boba"), max(worst.values())]
 
 
+def fits(data: str) -> list[str]:
+    """The mean fits of a round without attack, and the least and largest of those under attacks."""
+    lines = [line.split(", ") for line in measured_in(f"boba/fits_{data}.csv")["line"].unique()]
+    attacked = [mean for attack, mean in lines if attack != "none"]
+    return [dict(map(tuple, lines))["none"], min(attacked), max(attacked)]
+
+
+def search(attack: str) -> list[float]:
+    """The median milliseconds of the exhaustive search and of BOBA."""
+    seconds = measured_in("boba/search_quick.csv").groupby("line")["mean"].median()
+    return [1000 * float(seconds[f"{rule}, {attack}"]) for rule in ("BOBA-ES", "BOBA")]
+
+
 @cache
 def in_mnist() -> pd.DataFrame:
     """The runs of BOBA's Tables 1 and 2 on MNIST, of all seeds."""
@@ -258,5 +271,11 @@ FACTS = (
         lambda: diverged_in(
             "boba/runs.csv", *(f"aggregator == '{rule}' and attack == 'gauss'" for rule in ("average", "avgrej"))
         ),
+    ),
+    Fact("| CIFAR-10 | {}; {} to {} | 3.20", lambda: fits("cifar10_quick")),
+    Fact("| AG-News | {}; {} to {} | 4.77", lambda: fits("ag_news_quick")),
+    Fact(
+        "{:.1f} ms for BOBA-ES and {:.2f} ms for BOBA without attack, {:.1f} and {:.2f} under IPM",
+        lambda: [*search("none"), *search("ipm")],
     ),
 )
