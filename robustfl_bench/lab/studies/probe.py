@@ -7,7 +7,7 @@ Figures of BOBA (Bao et al., AISTATS 2024) show these. Each function takes the r
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -86,7 +86,7 @@ def plane(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
         yield {"value": "place", "panel": panel, "line": probed.words["aggregator"], "x": x, "mean": y}
 
 
-class Watched(Aggregator):
+class Watched(Aggregator, Generic[Rule, Note]):
     """A rule whose rounds are looked into: ``notes`` holds by round what ``look`` saw, before the rule answered."""
 
     exempt = MappingProxyType({"memory": "takes notes"})

@@ -1,5 +1,6 @@
 """A learning rate that falls with a power of the round (the theory of RAGA, Zuo et al., arXiv 2403.13374, Remark 1)."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -23,4 +24,4 @@ class InversePower(Schedule):
     """factor of the rate"""
 
     def __call__(self, lr: float, round: int) -> float:
-        return self.factor * lr / (round + 1 + self.offset) ** self.exponent
+        return self.factor * lr / math.pow(round + 1 + self.offset, self.exponent)
