@@ -12,6 +12,7 @@ from scripts.checks.facts.kept import (
     diverged_in,
     extremes,
     measured,
+    measured_in,
     percent,
     runs,
 )
@@ -272,6 +273,7 @@ FACTS = (
             "boba/runs.csv", *(f"aggregator == '{rule}' and attack == 'gauss'" for rule in ("average", "avgrej"))
         ),
     ),
+    Fact("| MNIST | {}; {} to {} | 3.29", lambda: fits("mnist_25")),
     Fact("| CIFAR-10 | {}; {} to {} | 3.20", lambda: fits("cifar10_quick")),
     Fact("| AG-News | {}; {} to {} | 4.77", lambda: fits("ag_news_quick")),
     Fact(
