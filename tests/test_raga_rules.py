@@ -18,6 +18,7 @@ from robustfl_bench.parts.aggregators.rfa import Rfa
 from robustfl_bench.parts.aggregators.rsa import Rsa
 from robustfl_bench.parts.attacks.lie import LittleIsEnough
 from robustfl_bench.parts.attacks.sign_flip import SignFlip
+from robustfl_bench.parts.schedules.inverse_power import InversePower
 from robustfl_bench.parts.schedules.inverse_sqrt import InverseSqrt
 from robustfl_bench.runner.config import identity
 from tests import reference
@@ -188,6 +189,9 @@ def test_rates_are_those_that_raga_prints() -> None:
         assert small(1 / math.sqrt(5), t - 1) == pytest.approx(3 / (5 * math.sqrt(0.2 * t + 1)))
         assert vgg16(0.04, t - 1) == pytest.approx(4e-3 / math.sqrt(0.01 * t + 1))
     assert InverseSqrt(5)(1 / math.sqrt(5), 0) == pytest.approx(0.183, abs=5e-4)  # without K
+    same, flat, steep = (InversePower(exponent, offset=5, factor=3) for exponent in (0.5, 0, 0.95))
+    assert [same(0.4, t) for t in (0, 499)] == pytest.approx([InverseSqrt(5, 3)(0.4, t) for t in (0, 499)])
+    assert flat(0.4, 499) == pytest.approx(1.2) and steep(0.4, 94) == pytest.approx(1.2 / 100**0.95)
 
 
 # --- who is Byzantine ------------------------------------------------------------------------------------------------
@@ -240,6 +244,7 @@ def test_what_is_counted_is_part_of_the_identity_and_the_switches_of_presets_are
         (lambda: LittleIsEnough(spread="clients"), "spread must be one of parameters, got 'clients'"),
         (lambda: InverseSqrt(offset=-1), "offset must be >= 0"),
         (lambda: InverseSqrt(factor=0), "factor must be >="),
+        (lambda: InversePower(exponent=-1), "exponent must be >= 0"),
         (lambda: planned("byzantine_share_by=weight"), "byzantine_share_by must be one of clients, data"),
         (lambda: planned("lr_policy=mine"), "lr_policy must be one of own, shared"),
     ],

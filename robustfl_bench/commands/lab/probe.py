@@ -10,6 +10,7 @@ from robustfl_bench.read.pages import figures
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables.described import PaperFigure
 from robustfl_bench.read.tables.described import figures as described
+from robustfl_bench.runner.experiment.machine import processor
 
 _PROBED = {name: figure for name, figure in described().items() if figure.draw in figures.PROBED}
 
@@ -36,8 +37,11 @@ def measure(figure: PaperFigure, given: Sequence[str], path: Path) -> None:
     """Write the points of a figure with overrides of its own. Raises ConfigError and DataError."""
     import pandas as pd
 
-    from robustfl_bench.lab.studies.probe import KINDS, runs  # here, as it imports torch
+    from robustfl_bench.lab.studies import probe, theory  # here, as they import torch
 
-    points = list(KINDS[figure.draw](runs(figure.preset, (*figure.changes, *given))))
-    table = pd.DataFrame(points).assign(low=lambda points: points["mean"], high=lambda points: points["mean"])
-    figures.write(figure, given, figures.Points(table, " ".join(given)), path)
+    kinds = probe.KINDS | theory.KINDS
+    table = pd.DataFrame(kinds[figure.draw](probe.runs(figure.preset, (*figure.changes, *given))))
+    if "low" not in table:
+        table = table.assign(low=table["mean"], high=table["mean"])
+    heading = "; ".join(filter(None, (" ".join(given), processor())))
+    figures.write(figure, given, figures.Points(table, heading), path)

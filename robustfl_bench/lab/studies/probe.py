@@ -7,7 +7,7 @@ Figures of BOBA (Bao et al., AISTATS 2024) show these. Each function takes the r
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -25,6 +25,8 @@ from robustfl_bench.train.loop import run
 from robustfl_bench.train.rounds import initial_state
 
 Point = dict[str, Any]
+Note = TypeVar("Note")
+Rule = TypeVar("Rule", bound=Aggregator)
 
 
 @dataclass(frozen=True)
@@ -84,33 +86,41 @@ def plane(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
         yield {"value": "place", "panel": panel, "line": probed.words["aggregator"], "x": x, "mean": y}
 
 
-class Compared(Aggregator):
-    """BOBA, noting each time how its trimmed loss compares with that of the exhaustive search."""
+class Watched(Aggregator, Generic[Rule, Note]):
+    """A rule whose rounds are looked into: ``notes`` holds by round what ``look`` saw, before the rule answered."""
 
     exempt = MappingProxyType({"memory": "takes notes"})
 
-    def __init__(self, rule: Boba) -> None:
-        self.rule, self.exhaustive = rule, replace(rule, fit="exhaustive")
-        self.ratios: list[float] = []
+    def __init__(self, rule: Rule, look: Callable[[Rule, Updates, ServerView], Note]) -> None:
+        self.rule, self.look = rule, look
+        self.notes: dict[int, Note] = {}
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        losses = [rule.trimmed_loss(updates, server) for rule in (self.rule, self.exhaustive)]
-        self.ratios.append(losses[0] / losses[1])
+        self.notes[server.round] = self.look(self.rule, updates, server)
         return self.rule(updates, server)
+
+
+def watched(probed: ProbedRun, kind: type[Rule], look: Callable[[Rule, Updates, ServerView], Note]) -> dict[int, Note]:
+    """What ``look`` sees in each round of a run, from 1. Raises ConfigError unless the rule is one of ``kind``."""
+    rule = probed.federation.parts.aggregator
+    if not isinstance(rule, kind):
+        raise ConfigError(f"this figure is of aggregator={kind.__name__.lower()}, got {type(rule).__name__}")
+    watching = Watched(rule, look)
+    federation = replace(probed.federation, parts=replace(probed.federation.parts, aggregator=watching))
+    for _ in run(federation, initial_state(federation)):
+        pass
+    return {number + 1: note for number, note in watching.notes.items()}
 
 
 def fit(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
     """Fig. 5: trimmed reconstruction loss of BOBA as a multiple of BOBA-ES's, round by round of BOBA's own run."""
+
+    def ratio(rule: Boba, updates: Updates, server: ServerView) -> float:
+        return rule.trimmed_loss(updates, server) / replace(rule, fit="exhaustive").trimmed_loss(updates, server)
+
     for probed in probed_runs:
-        rule = probed.federation.parts.aggregator
-        if not isinstance(rule, Boba):
-            raise ConfigError(f"this figure is of aggregator=boba, got {type(rule).__name__}")
-        compared = Compared(rule)
-        federation = replace(probed.federation, parts=replace(probed.federation.parts, aggregator=compared))
-        for _ in run(federation, initial_state(federation)):
-            pass
-        for number, ratio in enumerate(compared.ratios, start=1):
-            yield {"value": "ratio", "panel": "", "line": probed.words["attack"], "x": number, "mean": ratio}
+        for number, mean in watched(probed, Boba, ratio).items():
+            yield {"value": "ratio", "panel": "", "line": probed.words["attack"], "x": number, "mean": mean}
 
 
 KINDS: dict[str, Callable[[Iterable[ProbedRun]], Iterator[Point]]] = {"spectrum": spectrum, "plane": plane, "fit": fit}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure as Picture
 
-PROBED = ("spectrum", "fit", "plane")
+PROBED = ("spectrum", "fit", "plane", "fits", "search", "votes", "rates")
 """The kinds of figures whose numbers no run records; ``robustfl-bench probe`` makes their points."""
 KINDS = ("rounds", "sweep", "heat", "bars", "weights", *PROBED)
 _LONGEST = 1 << 16  # bytes of the first line of a file of points

@@ -12,6 +12,7 @@ from scripts.checks.facts.kept import (
     diverged_in,
     extremes,
     measured,
+    measured_in,
     percent,
     runs,
 )
@@ -53,6 +54,19 @@ def ahead_on_mnist() -> list[float]:
     Table 2 and the best of other rules', in percent."""
     drop, worst = column("boba/table1_mnist", "none mrd"), column("boba/table2_mnist", "worst")
     return [drop.pop("boba"), min(drop.values()), worst.pop("boba"), max(worst.values())]
+
+
+def fits(data: str) -> list[str]:
+    """The mean fits of a round without attack, and the least and largest of those under attacks."""
+    lines = [line.split(", ") for line in measured_in(f"boba/fits_{data}.csv")["line"].unique()]
+    attacked = [mean for attack, mean in lines if attack != "none"]
+    return [dict(map(tuple, lines))["none"], min(attacked), max(attacked)]
+
+
+def search(attack: str) -> list[float]:
+    """The median milliseconds of the exhaustive search and of BOBA."""
+    seconds = measured_in("boba/search_quick.csv").groupby("line")["mean"].median()
+    return [1000 * float(seconds[f"{rule}, {attack}"]) for rule in ("BOBA-ES", "BOBA")]
 
 
 @cache
@@ -258,5 +272,12 @@ FACTS = (
         lambda: diverged_in(
             "boba/runs.csv", *(f"aggregator == '{rule}' and attack == 'gauss'" for rule in ("average", "avgrej"))
         ),
+    ),
+    Fact("| MNIST | {}; {} to {} | 3.29", lambda: fits("mnist_25")),
+    Fact("| CIFAR-10 | {}; {} to {} | 3.20", lambda: fits("cifar10_quick")),
+    Fact("| AG-News | {}; {} to {} | 4.77", lambda: fits("ag_news_quick")),
+    Fact(
+        "{:.1f} ms for BOBA-ES and {:.2f} ms for BOBA without attack, {:.1f} and {:.2f} under IPM",
+        lambda: [*search("none"), *search("ipm")],
     ),
 )

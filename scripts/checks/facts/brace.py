@@ -1,12 +1,12 @@
 """The facts of results/brace/README.md."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 
 import pandas as pd
 
 from scripts.checks.facts.fact import ROOT, Fact
-from scripts.checks.facts.kept import ends, extremes, points, runs, spread
+from scripts.checks.facts.kept import ends, extremes, measured_in, points, runs, spread
 
 
 @cache
@@ -93,6 +93,13 @@ def in_table_2a(attacks: Sequence[str], rules: Sequence[str] = (), without: Sequ
     """The least and the largest error of rules under attacks in BRACE's Table 2(a)."""
     values = brace().loc[list(rules) or slice(None)].drop(list(without))[list(attacks)].to_numpy()
     return [float(values.min()), float(values.max())]
+
+
+def votes(share: str, attacks: Collection[str] = (), low: int = 1, high: int = 20) -> list[float]:
+    """The least and the largest share of coordinates under some attacks, by default all, in the rounds from low to
+    high."""
+    table = measured_in("brace/votes.csv").query("panel == @share and @low <= x <= @high")
+    return ends(table[table["line"].isin(attacks or table["line"])]["mean"])
 
 
 PAGE = "results/brace/README.md"
@@ -271,5 +278,23 @@ FACTS = (
                 runs("brace/options.csv").query("attack == 'gaussian' and aggregator == 'rar'")["final_accuracy"].item()
             )
         ],
+    ),
+    Fact(
+        "without attackers too: {:.2f} to {:.2f} of the votes exceed lambda", lambda: votes("vote above the threshold")
+    ),
+    Fact(
+        "round 5 on without attack ({:.2f} to {:.2f} of the coordinates), and with label flipping, noise and the "
+        "backdoor ({:.2f} to {:.2f}). It fails under Trim ({:.2f} to {:.2f} in rounds 1 to 10), where BRACE errs most, "
+        "and under the adaptive attack ({:.2f} to {:.2f}), which does it little harm.",
+        lambda: [
+            *votes("outcome as the honest mean", ["none"], low=5),
+            *votes("outcome as the honest mean", ["label_flip", "gaussian", "backdoor"], low=5),
+            *votes("outcome as the honest mean", ["trim_attack"], high=10),
+            *votes("outcome as the honest mean", ["adaptive"], high=10),
+        ],
+    ),
+    Fact(
+        "With attackers, honest votes alone settle {:.2f} to {:.2f} of the outcomes.",
+        lambda: votes("settled by honest votes", set(measured_in("brace/votes.csv")["line"]) - {"none"}),
     ),
 )

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pandas as pd
 
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import ends, interval, runs
+from scripts.checks.facts.kept import ends, interval, measured_in, runs
 
 METHODS = {"median": "coomed", "trimmed mean": "beta_trmean", "IFCA": "average", "Three-Stage": "three_stage"}
 
@@ -82,6 +82,11 @@ def on_shared_seeds(*variants: pd.Series) -> list[float]:
     return [float(each[each.index.isin(shared)].mean()) for each in variants]
 
 
+def slopes(figure: str) -> list[str]:
+    """The slopes of the median's and the trimmed mean's errors, with their intervals, as the lines are called."""
+    return [line.partition(", ")[2] for line in measured_in(f"brifca/{figure}.csv")["line"].unique()]
+
+
 PAGE = "results/brifca/README.md"
 
 FACTS = (
@@ -148,5 +153,9 @@ FACTS = (
             len(distances("IFCA", 500, 5, init="warm")),
             int(brifca()["seed"].max()) + 1,
         ],
+    ),
+    *(
+        Fact(f"(`{figure}`) | {{}} | {{}} |", partial(slopes, figure))
+        for figure in ("error_points", "error_clients", "error_dimension", "error_attackers")
     ),
 )

@@ -363,4 +363,12 @@ FACTS = (
             *(f"aggregator == '{rule}' and {_raga(0.6)} and attack == 'none'" for rule in ("fedavg", "median", "rfa")),
         ),
     ),
+    Fact(
+        "the test loss is {:.2f}, {:.2f}, {:.2f} and {:.2f} without attack and {:.2f}, {:.2f}, {:.2f} and {:.2f} under",
+        lambda: [
+            loss
+            for attack in ("none", "sign_flip")
+            for loss in points("raga/exponent_quick.csv", attack, value="test_loss")
+        ],
+    ),
 )
