@@ -85,7 +85,7 @@ FACTS = (
     ),
     Fact(
         "gains are over `clipped_clustering` ({:+.1f}, mild_dirichlet) and `geomed` ({:+.1f}), both with 5 attackers.",
-        lambda: planned("whole")["more"].nlargest(2),
+        lambda: planned("whole")["more"].nlargest(2).tolist(),
     ),
     Fact(
         "Planning costs {:.0f} trainings without attack in the median case. It costs at most {:.0f} for `trmean`, "
