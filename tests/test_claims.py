@@ -407,8 +407,8 @@ def test_the_overview_in_the_readme_is_the_commands(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where no results/ are
     assert main(["agreement", "--format", "markdown"]) == 0
-    printed, listed, _ = capsys.readouterr().out.partition("\nThe 12 open claims")
-    assert listed and printed in script.README.read_text(encoding="utf-8")
+    printed = capsys.readouterr().out
+    assert printed in script.README.read_text(encoding="utf-8")
     assert all(f"| {readable(name)} |" in printed for name in papers.papers())
 
 

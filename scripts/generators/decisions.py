@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.answers.recommend import recommend
-from robustfl_bench.lab.arena.conditions import conditions
+from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import BACKDOOR, Track
@@ -46,9 +46,16 @@ def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
                     with suppress(ConfigError):  # too little was run to say anything
                         found = [recommend(arena, partition, str(number), reads).facts for reads in (False, True)]
                         plain = book is Track and name != IMAGES
-                        yield from [{**case, "images": on_images(case, arenas.get(IMAGES))} if plain else case
-                                    for case in found]  # fmt: skip
+                        yield from [_with_images(case, arenas.get(IMAGES)) if plain else case for case in found]
                         answered.add((number, partition))
+
+
+def _with_images(case: Facts, arena: Arena | None) -> Facts:
+    """The case with what its rule keeps on images."""
+    images = on_images(case, arena)
+    beside = f" and {images['data'].partition(',')[0]}" if images else ""
+    tried = [f"{words}{beside}" if words.startswith(OTHER_DATA) else words for words in case["not_tried"]]
+    return {**case, "images": images, "not_tried": tried}
 
 
 def on_images(case: Facts, arena: Arena | None) -> Facts | None:
@@ -63,7 +70,9 @@ def on_images(case: Facts, arena: Arena | None) -> Facts | None:
             if panel.is_whole(rule) and met and not math.isnan(standing.score.value):
                 bounds = panel.interval(standing)
                 interval = [round(bounds.low, 2), round(bounds.high, 2)] if bounds else None
-                return {"arena": arena.track.name, "data": conditions(arena).data, "attack": standing.attack,
+                name, *shape = conditions(arena).data.split(", ")
+                data = ", ".join([readable(name), *shape])
+                return {"arena": arena.track.name, "data": data, "attack": standing.attack,
                         "score": round(standing.score.value, 2), "interval": interval}  # fmt: skip
     return None
 

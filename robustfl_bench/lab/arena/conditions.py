@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from robustfl_bench.parts.datasets.base import Dataset
 
 
+OTHER_DATA = "data other than"
+"""How the data begin that were not tried."""
+
+
 @dataclass(frozen=True)
 class Conditions:
     """What a table at the head of a page must say of its numbers.
@@ -107,7 +111,7 @@ def not_tried(arena: Arena) -> Iterator[str]:
         yield "an attack built for the rule that it meets"
     if not arena.searched:
         yield "attackers who plan"
-    yield f"data other than {_data(arena).name}"
+    yield f"{OTHER_DATA} {_data(arena).name}"
     if "Momentum" not in f"{config['local_update']} {config['server_optimizer']}":
         yield "momentum"
     if config["participation"] == 1 and not config["availability"]:

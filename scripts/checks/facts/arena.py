@@ -1,6 +1,8 @@
 """The facts of results/arena/README.md."""
 
 from robustfl_bench.lab.arena.additions import SEARCHING
+from robustfl_bench.lab.arena.track import SERVER
+from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.store.evidence import is_part
 from scripts.checks.facts.blindspot import fallen
 from scripts.checks.facts.fact import RESULTS, Fact
@@ -28,9 +30,62 @@ def tuned() -> list[int]:
     return [max(len(of.rules) for of in found), sum(len(of.rules) for of in found), *moved]
 
 
+def on_images() -> list[object]:
+    """Of the panel on Fashion-MNIST: the score of the server alone; how many rules met attackers who search, the best
+    of them, its score and that of the next; of how many rules FLTrust led under the list, its score there, and its score
+    with those attackers."""
+    arena = arena_of("fashion")
+    ((place, panel),) = arena.panels.items()
+    rules = [rule for rule in panel.standings if rule != SERVER]
+    met = sorted(
+        (rule for rule in rules if rule not in panel.unmet), key=lambda rule: -panel.standings[rule].score.value
+    )
+    scores = {rule: of.score.value for rule, of in panel.standings.items()}
+    first, second = (scores[rule] for rule in met[:2])
+    return [scores[SERVER], len(met), readable(met[0]), first, second, len(rules),
+            arena.by_list[place].standings["fltrust"].score.value, scores["fltrust"]]  # fmt: skip
+
+
+def foretold() -> list[float]:
+    """How well digits foretell the order on images under the list: of all rules, and of their best eight."""
+    from robustfl_bench.lab.arena.views.tracks import orders
+
+    (of,) = (of for of in orders(arena_of("fashion")) if (of.track, of.attacks) == ("silos", "the list"))
+    assert of.leading is not None
+    return [number for one in (of.correlation, of.leading) for number in (one.mean, one.low, one.high)]
+
+
+def advised() -> list[int]:
+    """How many of a survey's best four score above the server alone in every panel with label skew and 20% attackers,
+    under the list and with attackers who search."""
+    arena, four = arena_of("silos"), ("coomed", "fltrust", "dnc", "flame")
+    skewed = [place for place in arena.panels if place[0] == 5 and place[1] != "iid"]
+    return [sum(all(panels[place].standings[rule].score.value > arena.panels[place].standings[SERVER].score.value
+                    for place in skewed) for rule in four)
+            for panels in (arena.by_list, arena.panels)]  # fmt: skip
+
+
 PAGE = "results/arena/README.md"
 
 FACTS = (
+    Fact(
+        "own 50 samples keeps {:.0f}. Of the {} rules that met attackers who search {} keeps {:.0f}, and the next "
+        "{:.0f}. FLTrust led {} rules under the list with {:.0f}, and keeps {:.0f}.",
+        on_images,
+        slow=True,
+    ),
+    Fact(
+        "rank correlation of {:.2f} ({:.2f} to {:.2f}), and that of the best eight of digits with {:.2f} ({:.2f} to "
+        "{:.2f}).",
+        foretold,
+        slow=True,
+    ),
+    Fact(
+        "with label skew, {} of the four, FLTrust, is more accurate than a model of the server's own samples, and "
+        "under attackers who search {} is",
+        lambda: [{0: "none", 1: "one"}[number] for number in advised()],
+        slow=True,
+    ),
     Fact(
         "**Attackers who look for a rule's weakness bring {} of {} scores of 50 and more below 50.**",
         lambda: fallen()[:2],
