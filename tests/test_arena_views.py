@@ -251,10 +251,8 @@ def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(
     arena.panels = {(5, "iid"): weak}
     (row,) = (line for line in decisions.table([*decisions.cases({"digits": arena})], {"silos": arena}).splitlines()
               if line.startswith("| clients have like data, 20% attack"))  # fmt: skip
-    assert (
-        "| **label 20 samples and train on them alone**: the best of 1 rule, [Krum](conf/aggregator/krum.yaml), keeps 12 |"
-        in row
-    )
+    assert "| **label 20 samples and train on them alone**: the best of 1 rule, " in row
+    assert "[Krum](conf/aggregator/krum.yaml), keeps 12 |" in row
     assert "krum 13 (3 to 22), below the server alone" in findings.best_rules(arena).rows[0][2].text
     found = recommend(arena, "iid", "5", False)
     assert (

@@ -62,7 +62,7 @@ def test_the_answer_is_a_rule_a_score_a_line_and_a_paper_in_ten_lines(cases: Seq
 
 def test_where_no_rule_is_worth_its_clients_the_answer_says_so(cases: Sequence[decision.Facts]) -> None:
     _, use, alone, line, *_ = printed(cases, "fang")
-    assert use.startswith("Train on your own 20 samples alone: the best of 5 rules, geomed, keeps ")
+    assert use.startswith("Label 20 samples and train on them alone: the best of 5 rules, geomed, keeps ")
     assert alone.startswith("The server's own 20 samples alone keep 5") and "aggregator=server " in line
     assert printed(cases, "step", server_data=True)[1].startswith(
         "Nothing is safe: the best of 6 rules, fltrust, keeps "

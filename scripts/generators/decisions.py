@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.answers.recommend import recommend
-from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions
+from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import BACKDOOR, Track
@@ -73,6 +73,7 @@ def on_images(case: Facts, arena: Arena | None) -> Facts | None:
                 name, *shape = conditions(arena).data.split(", ")
                 data = ", ".join([readable(name), *shape])
                 return {"arena": arena.track.name, "data": data, "attack": standing.attack,
+                        "own_samples": own_samples(arena),
                         "score": round(standing.score.value, 2), "interval": interval}  # fmt: skip
     return None
 
@@ -112,7 +113,8 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     if use is None:
         return "too little was run to say", f"`{case['more']}`", ""
     images = case.get("images")
-    there = f"; on {images['data'].partition(',')[0]} {scored(images)}" if images else ""
+    whose = f"{images['own_samples']} keep " if images and use["rule"] == ALONE else ""
+    there = f"; on {images['data'].partition(',')[0]} {whose}{scored(images)}" if images else ""
     first, *others = case["group"]
     line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
     if use["rule"] == ALONE:

@@ -32,8 +32,8 @@ def tuned() -> list[int]:
 
 def on_images() -> list[object]:
     """Of the panel on Fashion-MNIST: the score of the server alone; how many rules met attackers who search, the best
-    of them, its score and that of the next; of how many rules FLTrust led under the list, its score there, and its score
-    with those attackers."""
+    of them, its score and that of the next; of how many rules FLTrust led under the list, its score there, and with
+    those attackers."""
     arena = arena_of("fashion")
     ((place, panel),) = arena.panels.items()
     rules = [rule for rule in panel.standings if rule != SERVER]
