@@ -1,8 +1,9 @@
 """``robustfl-bench fill``: what is worth making, how long it takes, and a limit that cuts a queue and loses nothing."""
 
-import threading
+import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment import networks, speed
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.experiment.speed import STATED, Speed
+from robustfl_bench.runner.store.folders import RunFolder
 from tests.conftest import Bench
 
 TINY = """
@@ -55,11 +57,10 @@ def rows(file: Path) -> pd.DataFrame:
 def test_a_queue_that_the_limit_cuts_goes_on_to_the_rows_of_an_unbroken_one(
     filled: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hours_later = _cut_in_the_second_stack(tmp_path / "cut", monkeypatch)
+    hours_later = _cut_in_training(tmp_path / "cut", monkeypatch)
     cut = filled("--minutes", "5", "--output", "cut.csv", "--results-dir", "cut")
     assert cut.code == 0 and "the time is over; the same command goes on" in cut.err
     assert hours_later() > 1000 and 0 < len(rows(tmp_path / "cut.csv")) < RUNS
-    monkeypatch.setattr(fill, "threading", threading)
     monkeypatch.setattr(fill, "time", time)
     assert filled("--minutes", "5", "--output", "cut.csv", "--results-dir", "cut").code == 0
     whole = filled("--minutes", "5", "--output", "whole.csv", "--results-dir", "whole")
@@ -68,31 +69,19 @@ def test_a_queue_that_the_limit_cuts_goes_on_to_the_rows_of_an_unbroken_one(
     assert len(rows(tmp_path / "whole.csv")) == RUNS
 
 
-def _cut_in_the_second_stack(results: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
-    """Let the limit come while runs of the second stack are trained; returns what then passed, in seconds."""
-    passed = [0.0]
+def _cut_in_training(results: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
+    """Let the limit come while a run is trained, after another has ended; returns what then passed, in seconds."""
+    passed, append = [0.0], RunFolder.append
 
-    class Timer(threading.Thread):
-        def __init__(self, _: float, end: Callable[..., None], args: tuple[int, ...]) -> None:
-            super().__init__(daemon=True)
-            self.end, self.args = end, args
-
-        def run(self) -> None:
-            while not (any(results.glob("runs/*/summary.json")) and _in_training(results)):
-                time.sleep(0.005)
+    def cutting(folder: RunFolder, name: str, row: Mapping[str, float]) -> None:
+        append(folder, name, row)
+        if not passed[0] and any(results.glob("runs/*/summary.json")):
             passed[0] = 1e4
-            self.end(*self.args)
+            os.kill(os.getpid(), signal.SIGTERM)
 
-        def cancel(self) -> None:
-            pass
-
-    monkeypatch.setattr(fill, "threading", SimpleNamespace(Timer=Timer))
+    monkeypatch.setattr(RunFolder, "append", cutting)
     monkeypatch.setattr(fill, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0]))
     return lambda: passed[0]
-
-
-def _in_training(results: Path) -> bool:
-    return any(not (path.parent / "summary.json").exists() for path in results.glob("runs/*/metrics.csv"))
 
 
 def test_a_dry_run_says_what_it_would_do_and_makes_nothing(filled: Bench, tmp_path: Path) -> None:

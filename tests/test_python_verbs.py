@@ -27,7 +27,7 @@ def runs() -> pd.DataFrame:
 def test_every_verb_can_be_called() -> None:
     verbs = python.verbs()
     words = {"results table", "results report", "data prepare", "bench judge", "bench decide", "bench arena verify"}
-    assert words <= set(verbs) and len(verbs) == 29
+    assert words <= set(verbs) and len(verbs) == 30
     for name in verbs:
         with pytest.raises(rb.ConfigError, match=rf"robustfl-{name} has no 'nothing'"):
             rb.command(name, nothing=1)

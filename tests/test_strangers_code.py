@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ READERS: dict[str, list[tuple[str, ...]]] = {
     "report": [()],
     "diff": [("FIRST", "SECOND"), ("FIRST", "seed=1")],
     "export": [("--summary", "again.csv"), ("--output", "rounds.csv")],
+    "publish": [("published", "--url", "https://example.org")],
 }  # fmt: skip
 """The words after each verb of ``robustfl-results``."""
 
@@ -150,7 +152,8 @@ def test_a_verb_that_reads_imports_nothing_that_results_name(
             code, _, errors = run_cli(capsys, verb, *(places.get(word, word) for word in words), *source)
             assert "Traceback" not in errors and "usage" not in errors, errors
             codes.append(code)
-    assert 0 in codes and set(codes) <= {0, 2, 3}, errors
+    lacking = verb == "publish" and find_spec("pyarrow") is None  # then one line says so
+    assert (0 in codes or lacking) and set(codes) <= {0, 2, 3}, errors
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ READ = {  # the words that name a path, by verb and argument; PATH has the endin
         "list": "list", "table": "table", "agreement": "agreement boba", "arena": "arena", "recommend":
         "recommend --partition iid --attackers 5 --track digits", "tune": "tune --over lr", "plot":
         "plot accuracy --output a.png", "figure": "figure", "report": "report", "export": "export --summary a.csv",
+        "publish": "publish published --url https://example.org",
     }.items()},
     **{(name, "labels"): f"{words} --results-dir results --labels PATH.yaml" for name, words in {
         "table": "table", "plot": "plot accuracy --output a.png", "report": "report",
@@ -36,7 +37,7 @@ FOLDERS = {(name, "results_dir") for name in ("status", *(name for name, argumen
 """The arguments that name a folder with ``runs/`` in it: without one there are no runs."""
 WRITTEN = {
     ("arena", "heat"), ("arena", "best"), ("arena", "plot"), ("plot", "output"), ("figure", "output"),
-    ("report", "output"), ("export", "output"),
+    ("report", "output"), ("export", "output"), ("publish", "folder"),
 }  # fmt: skip
 """The arguments that name a file to write, in the place of any other."""
 

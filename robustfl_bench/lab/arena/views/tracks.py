@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from robustfl_bench.base import seeding
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER, tracks
@@ -70,6 +69,8 @@ class Orders:
 def _correlated(pairs: Sequence[tuple[Estimate, Estimate]]) -> Interval:
     """Spearman's rank correlation of the scores with its 95% interval over draws of the rules, with replacement."""
     import numpy as np
+
+    from robustfl_bench.base import seeding  # late: it imports NumPy
 
     scores = np.array([[of.value for of in pair] for pair in pairs])
     drawn = seeding.generator(0, "rank correlation", len(pairs)).integers(len(pairs), size=(_DRAWS, len(pairs)))
