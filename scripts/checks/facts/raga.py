@@ -135,10 +135,11 @@ def shorter(rounds: int, path: str) -> list[int]:
     many rounds, and how many were run."""
     printed = pd.read_csv(ROOT / "robustfl_bench" / "read" / "papers" / "raga.csv")
     row = printed.query("table == 'IV' and model == 'mlp' and aggregator == 'raga'")
-    wanted = {(of.attack, round(50 * of.attack_fraction)): of.mean for of in row.itertuples()}
+    wanted = {(of["attack"], round(50 * of["attack_fraction"])): of["mean"] for of in row.to_dict("records")}
     chosen = f"dataset == 'cifar10' and model == 'mlp' and aggregator == 'raga' and seed == 0 and rounds == {rounds}"
     measured = runs(path).query(f"{chosen} and `partition.alpha` == 0.4 and `dataset.scaling` == 'symmetric'")
-    found = {(of.attack, int(of.num_byzantine)): 100 * of.best_accuracy for of in measured.itertuples()}
+    rows = measured.to_dict("records")
+    found = {(of["attack"], int(of["num_byzantine"])): 100 * float(of["best_accuracy"]) for of in rows}
     return [sum(abs(found[cell] - wanted[cell]) <= 2 for cell in found), len(found)]
 
 
