@@ -283,10 +283,13 @@ def _freedom(first: Estimate, second: Estimate) -> float:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's rank correlation."""
-    from scipy.stats import spearmanr
+    """Spearman's rank correlation; nan if one of them is constant."""
+    import numpy as np
+    from scipy.stats import rankdata
 
-    return float(spearmanr(first, second).statistic)
+    if min(first) == max(first) or min(second) == max(second):
+        return math.nan
+    return float(np.corrcoef(rankdata([first, second], axis=1).T, rowvar=False)[1, 0])
 
 
 def ranks(numbers: Mapping[str, Sequence[float]], better: int) -> Ranks:

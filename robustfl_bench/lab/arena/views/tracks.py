@@ -17,11 +17,10 @@ from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.pages.pictures.canvas import Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
-from robustfl_bench.read.runs.statistics import Estimate, Interval
+from robustfl_bench.read.runs.statistics import Estimate, Interval, rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.figure import Figure
 
 BEST = 8
@@ -74,18 +73,9 @@ def _correlated(pairs: Sequence[tuple[Estimate, Estimate]]) -> Interval:
 
     scores = np.array([[of.value for of in pair] for pair in pairs])
     drawn = seeding.generator(0, "rank correlation", len(pairs)).integers(len(pairs), size=(_DRAWS, len(pairs)))
-    low, high = np.nanquantile([_ranked(numbers) for numbers in scores[drawn]], [0.025, 0.975]).tolist()
-    return Interval(_ranked(scores), low, high, len(pairs))
-
-
-def _ranked(numbers: np.ndarray) -> float:
-    """The correlation of the ranks of two columns; nan where one is constant."""
-    import numpy as np
-    from scipy.stats import rankdata
-
-    if (numbers.min(axis=0) == numbers.max(axis=0)).any():
-        return np.nan
-    return float(np.corrcoef(*(rankdata(column) for column in numbers.T))[0, 1])
+    found = [rank_correlation(*numbers.T) for numbers in scores[drawn]]
+    low, high = np.nanquantile(found, [0.025, 0.975]).tolist()
+    return Interval(rank_correlation(*scores.T), low, high, len(pairs))
 
 
 def orders(arena: Arena) -> list[Orders]:
