@@ -20,6 +20,7 @@ from robustfl_bench.parts.partitions.from_file import FromFile
 from robustfl_bench.parts.partitions.gamma_similarity import GammaSimilarity
 from robustfl_bench.parts.partitions.iid import IID
 from robustfl_bench.parts.partitions.long_tail import LongTail
+from robustfl_bench.parts.partitions.mixed_skew import MixedSkew
 from robustfl_bench.parts.partitions.natural import Natural
 from robustfl_bench.parts.partitions.pathological import Pathological
 from robustfl_bench.parts.partitions.quantity_skew import QuantitySkew
@@ -344,6 +345,25 @@ def test_quantity_skew_at_its_extremes():
     assert max(sizes) - min(sizes) <= 2
 
 
+def test_mixed_skew_has_both_its_sizes_and_its_classes():
+    labels = labels_of([3000] * 10)
+    parts = MixedSkew(ratio=32, alpha=5)(labels, 6, rng())
+    sizes = np.array(sorted(map(len, parts), reverse=True))
+    np.testing.assert_allclose(sizes, 30000 * 0.5 ** np.arange(6) / (2 - 0.5**5), atol=10)
+    assert np.argmax([len(part) for part in parts]) != 0  # not always the first client
+    shares = label_counts(labels, parts, 10) / np.array([[len(part)] for part in parts])
+    small = shares[np.argsort([len(part) for part in parts])[:3]]
+    assert small.max(axis=1).min() > 0.2  # each has a class of its own, where all alike would have 0.1 of each
+    assert np.abs(small[0] - small[1]).sum() > 0.5  # and not the same one
+
+
+@pytest.mark.parametrize(("alpha", "most"), [(0.01, 1.0), (1e6, 0.11)])
+def test_the_classes_of_mixed_skew_go_from_one_to_all(alpha, most):
+    labels = labels_of([3000] * 10)
+    smallest = min(MixedSkew(ratio=32, alpha=alpha)(labels, 6, rng(1)), key=len)
+    assert np.bincount(labels[smallest], minlength=10).max() / len(smallest) == pytest.approx(most, abs=0.01)
+
+
 @given(sizes=class_sizes, num_clients=st.integers(3, 12), classes=st.integers(1, 6), seed=st.integers(0, 5))
 @quick
 def test_every_client_has_exactly_k_classes(sizes, num_clients, classes, seed):
@@ -393,6 +413,8 @@ def test_a_long_tail_is_split_by_its_inner_partition():
             lambda: QuantitySkew(min_size=10)(labels_of([50]), 6, rng()),
             "50 samples are too few for 6 clients with 10 each",
         ),
+        (lambda: MixedSkew(ratio=0.5), r"ratio must be in \[1, 1e\+06\], got 0.5"),
+        (lambda: MixedSkew()(labels_of([2, 2]), 6, rng()), "4 samples cannot be split over 6 clients"),
         (lambda: ClassesPerClient(0), "classes must be >= 1, got 0"),
         (lambda: ClassesPerClient(5)(labels_of([30] * 4), 6, rng()), "take partition.classes from 1 to 4"),
         (lambda: ClassesPerClient()(labels_of([3, 90]), 10, rng()), "class 0 has 3 samples for 10 clients"),
