@@ -6,7 +6,7 @@ from statistics import fmean
 from robustfl_bench.lab.arena.additions import Addition
 from robustfl_bench.lab.arena.words import HALF
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import arena_of
+from scripts.checks.facts.kept import arena_of, runs
 
 _SEED = 64
 """It divided the rules in two halves before the attack was written."""
@@ -60,10 +60,28 @@ def left(rule: str, partition: str, number: int) -> list[float]:
     return [case[1], case[0].own, case[0].score.n]
 
 
+def by_hand() -> list[float]:
+    """In how many cases the attacks written by hand, each at its most harmful option, leave less than ``blindspot``, of
+    how many, and the mean accuracies [%] that they and it leave."""
+    table = runs("blindspot/by_hand.csv")
+    keys = ["aggregator", "partition", "option"]
+    means = 100 * table.groupby(keys, dropna=False)["last_accuracy"].mean()
+    least = means.groupby(level=keys[:2]).min()
+    searched = {(of.rule, of.panel.partition): of.own for of, _ in cases("all") if of.panel.number == 5}
+    pairs = [(hand, searched[case]) for case, hand in least.items()]
+    return [sum(hand < own for hand, own in pairs), len(pairs), fmean(hand for hand, _ in pairs),
+            fmean(own for _, own in pairs)]  # fmt: skip
+
+
 PAGE = "results/blindspot/README.md"
 
 FACTS = (
     Fact("**It brings {} of {} scores of 50 and more below 50, and leaves {}.**", fallen, slow=True),
+    Fact(
+        "they are more harmful than `blindspot` in {} of {} cases. They leave {:.0f}% on average, it leaves {:.0f}%.",
+        by_hand,
+        slow=True,
+    ),
     *(
         Fact(f"| {words} | {{}} of {{}} ({{:.0f}}%) | {{:.0f}} | {{:.0f}} |", partial(harm, half), slow=True)
         for words, half in (
