@@ -1,16 +1,21 @@
 """The examples give what they say: those in the docstrings of the main public names, and trainings over processes."""
 
 import doctest
+import importlib
 import os
 import runpy
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import robustfl_bench
+from robustfl_bench.doors.testing import check_attack
 from robustfl_bench.runner.processes.ring.launch import local
+from tests.test_attacks import make_view
 
 
 @pytest.mark.parametrize(
@@ -74,3 +79,21 @@ def test_four_processes_train_with_a_rule_although_one_lies(tmp_path: Path) -> N
         honest, attacked, robust = (float(line.rpartition(" ")[2]) for line in lines)
         assert honest > 0.85 and attacked < 0.3 and robust > honest - 0.05, lines
         assert not (tmp_path / f"{name}_3").read_text()
+
+
+@pytest.mark.parametrize("name", ["Elected", "NearTheMedian", "Outvote", "UnitBack"])
+def test_an_attack_written_by_hand_keeps_the_promises_of_attacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    check_attack(getattr(importlib.import_module("by_hand"), name)())
+
+
+def test_all_who_stand_near_the_median_are_averaged_by_meamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven honest values and two attackers: the value sent is among the 7 of 9 that are nearest to the median."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    attack = importlib.import_module("by_hand").NearTheMedian()
+    honest = np.arange(7, dtype=np.float32)[:, None] ** 2
+    sent = attack.craft(make_view(honest, num_byzantine=2)).rows
+    everybody = torch.cat([torch.from_numpy(honest), sent.expand(2, 1)])
+    middle = everybody.median()
+    kept = (everybody - middle).abs().flatten().sort().values[6]
+    assert (sent - middle).abs() <= kept

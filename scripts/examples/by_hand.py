@@ -32,7 +32,7 @@ class NearTheMedian(Attack):
         rows = view.honest.columns
         middle = rows.median(dim=0).values
         nearest = (rows - middle).abs().sort(dim=0).values
-        reach = nearest[view.n - 2 * view.num_byzantine - 1]
+        reach = nearest[max(0, view.n - 2 * view.num_byzantine - 1)]
         return Crafted(middle + self.share * reach * way.sign(), memory)
 
 
