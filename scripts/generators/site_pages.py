@@ -125,7 +125,7 @@ def _stories() -> str:
     text = _FENCED.sub("", (ROOT / "results" / "forensics.md").read_text(encoding="utf-8"))
     about = (
         "What printed numbers turn out to mean. [The whole page](forensics.md) proves each story by a check that runs. "
-        "Two more are pages of their own: [the worst attack is not the worst](worst/README.md), and "
+        "Two more are pages of their own: [the worst attack is not the worst](blindspot/README.md), and "
         "[definitions that differ](definitions.md) between papers and their code."
     )
     parts = ["# Short stories of forensics", about]
