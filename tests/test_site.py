@@ -88,14 +88,6 @@ def test_the_pages_of_the_reference_have_all_commands_columns_and_names() -> Non
     )
 
 
-def test_the_stories_have_every_entry_of_forensics() -> None:
-    whole = (ROOT / "results" / "forensics.md").read_text(encoding="utf-8")
-    titles = [" ".join(title.split()).rstrip(".") for title in re.findall(r"^\*\*(.+?)\*\*", whole, re.M | re.S)]
-    stories = dict(site_pages.reference())["results/stories.md"]
-    assert len(titles) > 30 and [title for title in titles if f"### {title}" not in " ".join(stories.split())] == []
-    assert "```" not in stories
-
-
 def test_the_page_of_a_rule_is_its_docstring_its_keys_and_its_code() -> None:
     page = "\n".join([*board.described(option("aggregator", "krum")), *board.code(option("aggregator", "krum"))])
     sentences = " ".join(str(Krum.__doc__).replace("``", "`").split()).split(". ")
