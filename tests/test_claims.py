@@ -382,7 +382,7 @@ def test_a_claim_needs_its_keys_and_a_table(tmp_path: Path) -> None:
 
 def test_the_committed_overviews_are_what_the_kept_runs_say() -> None:
     files, front = script.filled(), script.FRONT
-    assert {*files} == {front, script.README, *(script.RESULTS / name / "README.md" for name in papers.papers())}
+    assert {*files} == {front, script.README, *map(script.home, papers.papers())}
     for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, f"{path} is out of date: run `make agreement`"
 

@@ -16,8 +16,8 @@ from omegaconf import DictConfig, OmegaConf
 
 import robustfl_bench as rb
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.docs import guides
 from robustfl_bench.runner.config import compose, resolvers
-from robustfl_bench.runner.config.options import CONF
 from robustfl_bench.runner.experiment import rates
 from scripts.checks import hydra_ids
 from tests.conftest import Bench, config_of, only_run, run_folders
@@ -328,7 +328,7 @@ def test_an_app_of_a_user_over_our_config(tmp_path: Path) -> None:
     assert swept.returncode == 1 and "this config sweeps aggregator, attack, seed: add --multirun" in swept.stderr
 
 
-PAGE = (CONF / "SWEEPS.md").read_text(encoding="utf-8").partition("## Anybody's Hydra app")[2]
+PAGE = guides()["howto"].read_text(encoding="utf-8").partition("## Anybody's Hydra app")[2]
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.runner.config.options import CONF
+from robustfl_bench.commands.docs import guides
 from tests.conftest import Bench, contents, run_folders
 
 SWEEP = ("-m", "rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]", "seed=0,1")
-PAGE = (CONF / "SWEEPS.md").read_text(encoding="utf-8").partition("## A launcher of your own")[2].partition("\n## ")[0]
+PAGE = guides()["howto"].read_text(encoding="utf-8").partition("## A launcher of your own")[2].partition("\n## ")[0]
 MINE = """
 from dataclasses import dataclass
 

@@ -46,7 +46,7 @@ def test_the_navigation_has_every_page_once() -> None:
         path.relative_to(ROOT / "scripts" / "site").as_posix() for path in (ROOT / "scripts" / "site").glob("*.md")
     }
     generated = {"arena/board.md", "partitions.md", site_pages.NOTEBOOK, *(name for name, _ in site_pages.reference())}
-    generated |= {f"results/arena/{name}.md" for name in arena.OF_SITE if name != "silos"}
+    generated |= {f"results/arena/{name}.md" for name in arena.OF_SITE}
     tables = site_pages.tables()
     assert not {*site_pages.copied()} & {*tables}, "a page that the site makes is no file of the repository"
     assert sorted(places) == sorted({*site_pages.copied(), *tables, *hand_written, *generated})
@@ -86,14 +86,6 @@ def test_the_pages_of_the_reference_have_all_commands_columns_and_names() -> Non
     assert set(robustfl_bench.__all__) - shown == {"Flag", "Number", "SCALE"}, (
         "the names that are no class, function or module"
     )
-
-
-def test_the_stories_have_every_entry_of_forensics() -> None:
-    whole = (ROOT / "results" / "forensics.md").read_text(encoding="utf-8")
-    titles = [" ".join(title.split()).rstrip(".") for title in re.findall(r"^\*\*(.+?)\*\*", whole, re.M | re.S)]
-    stories = dict(site_pages.reference())["results/stories.md"]
-    assert len(titles) > 30 and [title for title in titles if f"### {title}" not in " ".join(stories.split())] == []
-    assert "```" not in stories
 
 
 def test_the_page_of_a_rule_is_its_docstring_its_keys_and_its_code() -> None:

@@ -4,8 +4,9 @@ results/README.md, results/<paper>/README.md and README.md. Run: make agreement
 The site has the whole pages: every number of a paper, the verdicts on its claims, and the tables of each description in
 results/<folder>/<name>.yaml. ``robustfl-results table`` and ``agreement`` print them."""
 
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -27,7 +28,11 @@ FIVE = ("arfl", "boba", "brace", "brifca", "raga")
 """The papers whose systems the package has whole, which README.md shows; it has single cells of others."""
 STATE = SHORT[1:9], (*SHORT[9:12], "too few seeds", "undecided", "not tested", SHORT[-1])
 """Those of a paper's own page, in two tables that fit its width: the numbers, the claims."""
-BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (?:(?P<paper>\w+), )?made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
+"""What stands between these marks is written here, of one paper if the mark names it."""
+HOMES = {"byzfl": "successors", "karimireddy": "successors", "mean_labels": "successors", "fedbuff": "gossip",
+         "worst": "blindspot", "planned": "blindspot", "resilience": "blindspot"}  # fmt: skip
+"""The folder with the page on what is kept in a folder of results, where it is not the folder's own README.md."""
 
 
 @cache
@@ -57,7 +62,7 @@ def pages() -> dict[str, Callable[[], str]]:
 def _agreement(name: str) -> str:
     score = _measured()[name]
     title = f"{score.title}: what agrees, and the verdict on each claim"
-    return _titled(title, f"`robustfl-results agreement {name}` prints this page", scorecard.page(score))
+    return _titled(name, title, f"`robustfl-results agreement {name}` prints this page", scorecard.page(score))
 
 
 def _tables(name: str) -> str:
@@ -66,39 +71,46 @@ def _tables(name: str) -> str:
     shown = (table for table in score.tables.values() if table.compared and (table.judged or table.stood_in))
     title = f"{score.title}: every number, measured and published"
     command = f"`robustfl-results table {name}/NAME` prints this page, a table at a time"
-    return _titled(title, command, [replace(layout.sheet(table, compact=True), todos=()) for table in shown])
+    return _titled(name, title, command, [replace(layout.sheet(table, compact=True), todos=()) for table in shown])
 
 
 def _described(path: Path) -> str:
     """The tables of a description of our own."""
     (score,) = scored({path.stem: read(path)}, archive.kept())
     command = f"`robustfl-results agreement {path.relative_to(RESULTS.parent).as_posix()}` prints this page"
-    return _titled(score.title, command, scorecard.page(score))
+    return _titled(path.parent.name, score.title, command, scorecard.page(score))
 
 
 def filled() -> dict[Path, str]:
     """What each file with an overview should hold."""
     scores = [*_measured().values()]
-    whole, made = scorecard.overview(scores), dict[Path, str]()
+    whole, of_papers = scorecard.overview(scores), dict[str | None, str]()
     for place, score in enumerate(scores):
-        page = RESULTS / score.name / "README.md"
         own = replace(whole, rows=whole.rows[place : place + 1])
         counts = [_short(own, columns) for columns in STATE]
-        made[page] = _filled(page, *counts, *claim_sheets.decided(score))
+        of_papers[score.name] = sheets.markdown([*counts, *claim_sheets.decided(score)])
+    made = {page: _filled(page, of_papers) for page in {home(score.name) for score in scores}}
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
     wanted = queue.queue(scores, None, _evidence().costs, str(RESULTS))
-    return made | {README: _filled(README, whole, queue.sheet(wanted)), FRONT: _filled(FRONT, _short(front, SHORT))}
+    overviews = {README: [whole, queue.sheet(wanted)], FRONT: [_short(front, SHORT)]}
+    return made | {page: _filled(page, {None: sheets.markdown(shown)}) for page, shown in overviews.items()}
 
 
-def _titled(title: str, command: str, shown: Sequence[sheets.Sheet]) -> str:
+def home(folder: str) -> Path:
+    """The page that says what follows from the files in a folder of results."""
+    return RESULTS / HOMES.get(folder, folder) / "README.md"
+
+
+def _titled(folder: str, title: str, command: str, shown: Sequence[sheets.Sheet]) -> str:
     """A page of sheets, under a title, the command that prints them, and the way to what follows from them."""
-    return f"# {title}\n\n{command}; [README.md](README.md) says what follows from it.\n\n{sheets.markdown(shown)}"
+    page = os.path.relpath(home(folder), RESULTS / folder)
+    return f"# {title}\n\n{command}; [{page}]({page}) says what follows from it.\n\n{sheets.markdown(shown)}"
 
 
-def _filled(page: Path, *shown: sheets.Sheet) -> str:
-    """A page with the sheets between its marks."""
-    block = sheets.markdown(shown)
-    return BLOCK.sub(lambda found: f"{found[1]}\n{block}\n{found[2]}", page.read_text(encoding="utf-8"))
+def _filled(page: Path, made: Mapping[str | None, str]) -> str:
+    """A page with what was made between its marks, by the papers that they name."""
+    text = page.read_text(encoding="utf-8")
+    return BLOCK.sub(lambda found: f"{found[1]}\n{made[found['paper']]}\n{found[3]}", text)
 
 
 def _short(overview: sheets.Sheet, columns: Sequence[str]) -> sheets.Sheet:

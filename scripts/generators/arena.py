@@ -1,6 +1,5 @@
-"""Writes what pages say of the arena's kept runs: results/arena/silos.md with its pictures, and what stands between the
-marks of README.md, there, at the root and in the folders of papers. The tables of all rules are pages of the site alone
-(``of_site``).
+"""Writes what pages say of the arena's kept runs: what stands between the marks of README.md, there, at the root and in
+the folders of papers, and the arena's pictures. The tables of all rules are pages of the site alone (``of_site``).
 
 Run: make arena"""
 
@@ -95,13 +94,13 @@ def of_site(arenas: dict[str, Arena]) -> dict[Path, str]:
 
 def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
-    texts = {FOLDER / "silos.md": _found(arenas["silos"], arenas)}
     known = [*decisions.cases(arenas)]
-    texts[FOLDER / FILE.name] = json.dumps(known, ensure_ascii=False, indent=0) + "\n"
+    texts = {FOLDER / FILE.name: json.dumps(known, ensure_ascii=False, indent=0) + "\n"}
     judged = claims.sheets([arenas["digits"], arenas["silos"]])
     blocks: dict[str, Callable[[Arena], str]] = {
         "decisions": lambda _: decisions.table(known, arenas),
         "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
+        "findings": lambda arena: "\n\n".join(part.rstrip("\n") for part in _findings(arena, arenas)),
     }
     for readme in READMES:
         texts[readme] = BLOCK.sub(
@@ -145,18 +144,23 @@ def _shown(name: str, arena: Arena) -> Iterator[str]:
 def _found(arena: Arena, arenas: Mapping[str, Arena]) -> str:
     """What a raced track shows, and its panels at a glance."""
     name = arena.track.name
-    heads = [f"![The best rules with {arena.share(number)} attackers]({_picture(name, 'leading', arena, number)})"
-             for number in arena.settled]  # fmt: skip
     return "\n\n".join(part.rstrip("\n") for part in (
         f"# Arena {name}, version 3\n\n**Every score is {LOWEST}. Not tried: "
         f"{in_words(listed(not_tried(arena)))}.**\n\nMade by `make arena`. A panel is a partition with a share of "
         "attackers, and has its own groups of rules. [The arena](README.md) has the protocol.",
         "## Findings",
-        "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"])),
-        _headline(conclusions.at_a_glance(arena, arenas["digits"])),
-        *heads,
+        *_findings(arena, arenas),
         f"All tables: `robustfl-results arena {name}`, or the site.",
     )) + "\n"  # fmt: skip
+
+
+def _findings(arena: Arena, arenas: Mapping[str, Arena]) -> Iterator[str]:
+    """The conclusions from a raced track, its panels at a glance, and its pictures."""
+    yield "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"]))
+    yield _headline(conclusions.at_a_glance(arena, arenas["digits"]))
+    for number in arena.settled:
+        drawn = _picture(arena.track.name, "leading", arena, number)
+        yield f"![The best rules with {arena.share(number)} attackers]({drawn})"
 
 
 def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 NAMES = ("normal", "mixed", "digits")
 TITLE = """# Kappa of rules, {}
 
-`python scripts/generators/kappas.py` prints this page; [README.md](README.md) says what follows from it.
+`python scripts/generators/kappas.py` prints this page;
+[Attackers who search](../blindspot/README.md#resilience-without-training) says what follows from it.
 
 """
 WHOLE, WORDS = ("f", "n", "breakdown", "calls"), ("attack", "reason")

@@ -31,7 +31,6 @@ member of a family: a class, a cluster. The unit is that of tables; the file has
 NOTEBOOK = "results/notebook.md"
 _LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?P<after>\))")
 _STYLE = re.compile(r'<style.*?</style>| border="1" class="dataframe"', re.DOTALL)
-_STORY = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
 _OPTION = re.compile(r"conf/(aggregator|attack)/(\w+)\.yaml")
 _COMMAND = re.compile(r"(?<![\[`])`([^`\n]+)`(?![\]`])")
 _PRINTED = re.compile(r"^`([^`]+)` prints this page", re.MULTILINE)
@@ -113,28 +112,10 @@ def links(text: str) -> Iterator[re.Match[str]]:
 
 def reference() -> Iterator[tuple[str, str]]:
     """The pages of the reference that no file of the repository holds."""
-    yield "results/stories.md", _stories()
     yield "reference/commands.md", _commands()
     yield "reference/columns.md", _columns()
     yield "reference/python.md", _python()
     yield "partitions.md", _partitions()
-
-
-def _stories() -> str:
-    """The entries of results/forensics.md as short stories, without their checks."""
-    text = _FENCED.sub("", (ROOT / "results" / "forensics.md").read_text(encoding="utf-8"))
-    about = (
-        "What printed numbers turn out to mean. [The whole page](forensics.md) proves each story by a check that runs. "
-        "Two more are pages of their own: [the worst attack is not the worst](worst/README.md), and "
-        "[definitions that differ](definitions.md) between papers and their code."
-    )
-    parts = ["# Short stories of forensics", about]
-    for paragraph in text.split("\n\n")[1:]:
-        if story := _STORY.match(paragraph.strip()):
-            parts.append(f"### {story[1].rstrip('.')}\n\n{paragraph.strip()[story.end() :].lstrip(' :')}")
-        elif paragraph.strip().startswith("## "):
-            parts.append(paragraph.strip())
-    return "\n\n".join(parts) + "\n"
 
 
 def _commands() -> str:

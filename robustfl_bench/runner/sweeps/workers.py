@@ -1,4 +1,4 @@
-"""Processes that take the cells of a sweep, on this machine or started by a class of the user, as ``conf/SWEEPS.md``
+"""Processes that take the cells of a sweep, on this machine or started by a class of the user, as ``results/HOWTO.md``
 describes; and how they are watched. On this machine one that is killed is replaced, and costs one resume."""
 
 import gc
@@ -135,5 +135,5 @@ def take_with_class(sweep: Sweep, options: Any) -> Outcome:
         raise ConfigError(f"hydra.launcher.class must be a dotted name such as my_module.MyLauncher, got {name!r}")
     launcher = targets.build({"_target_": name, **fields})
     if not callable(getattr(launcher, "place", None)):
-        raise ConfigError(f"hydra.launcher.class: {name} needs a method place(sweep), see conf/SWEEPS.md")
+        raise ConfigError(f"hydra.launcher.class: {name} needs a method place(sweep), see robustfl-bench docs howto")
     return take_with(sweep, launcher.place)

@@ -2,9 +2,9 @@
 
 A fact is a sentence of a page with ``{}`` in the place of each number, and a function that computes these numbers. The
 sentence with the computed numbers must stand on the page. What `make agreement`, `make arena`, `make catalogue` or a
-command writes is no fact, and neither are the checks of results/forensics.md, which are doctests.
+command writes is no fact, and neither are the checks of results/forensics.md: tests/forensics.txt has them.
 
-Each page has a module here, with its name in ``PAGE`` and its facts in ``FACTS``; a new one is found by itself.
+Each study has a module here, with its page in ``PAGE`` and its facts in ``FACTS``; a new one is found by itself.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The facts of results/blindspot/README.md."""
+"""The facts of results/blindspot/README.md on attack=blindspot."""
 
 from functools import cache, partial
 from statistics import fmean

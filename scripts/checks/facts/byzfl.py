@@ -1,9 +1,9 @@
-"""The facts of results/byzfl/README.md."""
+"""The facts of results/successors/README.md on ByzFL."""
 
 from scripts.checks.facts.fact import Fact
 from scripts.checks.facts.kept import percent
 
-PAGE = "results/byzfl/README.md"
+PAGE = "results/successors/README.md"
 
 FACTS = (
     Fact(

@@ -1,4 +1,4 @@
-"""The facts of results/fedbuff/README.md."""
+"""The facts of results/gossip/README.md on FedBuff."""
 
 from functools import cache, partial
 
@@ -95,7 +95,7 @@ def roc_table() -> str:
     )
 
 
-PAGE = "results/fedbuff/README.md"
+PAGE = "results/gossip/README.md"
 
 FACTS = (
     Fact(

@@ -1,9 +1,9 @@
-"""The facts of results/karimireddy/README.md."""
+"""The facts of results/successors/README.md on Karimireddy et al."""
 
 from scripts.checks.facts.fact import Fact
 from scripts.checks.facts.kept import percent, runs
 
-PAGE = "results/karimireddy/README.md"
+PAGE = "results/successors/README.md"
 
 FACTS = (
     Fact(

@@ -1,4 +1,4 @@
-"""The facts of results/mean_labels/README.md."""
+"""The facts of results/successors/README.md on Peng et al."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ def by_labels(setting: str, rule: str, attack: str, rounds: int = 500, file: str
     return 100 * float(table.loc[table["partition"] == partition, "final_accuracy"].mean())
 
 
-PAGE = "results/mean_labels/README.md"
+PAGE = "results/successors/README.md"
 
 FACTS = (
     Fact(

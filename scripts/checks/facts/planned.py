@@ -1,4 +1,4 @@
-"""The facts of results/planned/README.md."""
+"""The facts of results/blindspot/README.md on attack=planned."""
 
 from functools import cache, partial
 
@@ -69,7 +69,7 @@ def missed(condition: str) -> float:
     return percent("planned/misses.csv", condition, column="final_accuracy")[0]
 
 
-PAGE = "results/planned/README.md"
+PAGE = "results/blindspot/README.md"
 
 FACTS = (
     *(

@@ -1,4 +1,4 @@
-"""The facts of results/resilience/README.md."""
+"""The facts of results/blindspot/README.md on kappa without training."""
 
 import pandas as pd
 
@@ -24,7 +24,7 @@ def second_least() -> list[str]:
     return [", ".join(sorted(set(unmixed()["aggregator"][ranks == 2]))).upper()]
 
 
-PAGE = "results/resilience/README.md"
+PAGE = "results/blindspot/README.md"
 
 FACTS = (
     Fact(

@@ -1,4 +1,4 @@
-"""The facts of results/worst/README.md."""
+"""The facts of results/blindspot/README.md on attack=worst."""
 
 from functools import cache
 
@@ -76,7 +76,7 @@ def by_classes() -> "pd.Series[float]":
     return floored["worst"] - floored["worst_classes"]
 
 
-PAGE = "results/worst/README.md"
+PAGE = "results/blindspot/README.md"
 
 FACTS = (
     Fact(
