@@ -245,3 +245,26 @@ def test_source_that_is_shown_is_no_file_that_a_part_reads(tmp_path: Path, monke
     opened.watch()
     importlib.import_module(name)
     assert opened.opened_by([tmp_path / f"{name}.py"]) == [tmp_path / "data.txt"]
+
+
+def test_what_a_library_keeps_for_itself_is_no_file_that_a_part_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """matplotlib reads its list of fonts as soon as somebody imports it; what it reads for the part counts."""
+    library, name = tmp_path / "site-packages" / "drawing", f"drawn_{tmp_path.name}"
+    cached = tmp_path / "cache" / "drawing" / "fonts.json"
+    cached.parent.mkdir(parents=True)
+    library.mkdir(parents=True)
+    cached.write_text("[]")
+    (tmp_path / "data.txt").write_text("1")
+    (library / "__init__.py").write_text(
+        f"from pathlib import Path\nFONTS = Path({str(cached)!r}).read_text()\n\n\n"
+        "def read(path):\n    return Path(path).read_text()\n"
+    )
+    (tmp_path / f"{name}.py").write_text(f"import drawing\n\nNUMBER = drawing.read({str(tmp_path / 'data.txt')!r})\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(library.parent)
+    monkeypatch.syspath_prepend(tmp_path)
+    opened.watch()
+    importlib.import_module(name)
+    assert opened.opened_by([tmp_path / f"{name}.py"]) == [tmp_path / "data.txt"]

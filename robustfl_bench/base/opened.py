@@ -154,6 +154,8 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
         file = frame.f_code.co_filename
         if file == linecache.__file__ or _is_ours(file):  # shows source, such as that of a launcher; or our own file
             return
+        if os.path.abspath(path).startswith(_kept_by(file)):
+            return
         if _is_users(file):
             _opened[_resolved(file)].add(os.path.abspath(path))
             return
@@ -169,6 +171,18 @@ def _is_users(file: str) -> bool:
 
 
 _users: dict[str, bool] = {}
+
+
+@cache
+def _kept_by(file: str) -> tuple[str, ...]:
+    """The folders in which the library of a source file keeps what it makes for itself, such as its list of fonts."""
+    for name in LIBRARIES:
+        _, place, within = file.rpartition(f"/{name}/")
+        if place:
+            homes = (os.environ.get("XDG_CACHE_HOME") or "~/.cache", os.environ.get("XDG_CONFIG_HOME") or "~/.config")
+            library = within.partition("/")[0]
+            return tuple(os.path.abspath(os.path.expanduser(f"{home}/{library}")) + os.sep for home in homes)
+    return ()
 
 
 @cache
