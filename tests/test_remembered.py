@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.base import closures, code_digest, known_units, remembered
+from robustfl_bench.base import closures, code_digest, remembered
 from robustfl_bench.train.code_digest import COMPUTING
 
 WORDS = "", "robustfl_bench.aggregators.Krum robustfl_bench.attacks.Worst", "robustfl_bench.attacks.Worst medium"
@@ -16,7 +16,7 @@ WORDS = "", "robustfl_bench.aggregators.Krum robustfl_bench.attacks.Worst", "rob
 
 def forget() -> None:
     """As a new process begins."""
-    for cached in (closures._read, closures._known, code_digest._tree, code_digest._closure, remembered._make_room):
+    for cached in (closures.known, code_digest._tree, code_digest._closure, remembered._make_room):
         cached.cache_clear()
 
 
@@ -50,7 +50,7 @@ def no_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*_: object) -> None:
         raise AssertionError("the text of a module was read")
 
-    monkeypatch.setattr(known_units, "Module", read)
+    monkeypatch.setattr(closures, "Module", read)
 
 
 def test_digests_are_the_same_and_no_text_is_read_twice(
@@ -82,8 +82,8 @@ def test_an_edit_is_seen_and_only_the_edited_file_is_read(
         return closures.Tree(root).closure([("package.mine", "start")], [("package.mine", "Mine")]).digest
 
     seen = set[str]()
-    read, names = known_units.Module, list[str]()
-    monkeypatch.setattr(known_units, "Module", lambda name, *given: names.append(name) or read(name, *given))
+    read, names = closures.Module, list[str]()
+    monkeypatch.setattr(closures, "Module", lambda name, *given: names.append(name) or read(name, *given))
     for name, old, new in (
         ("mine.py", "", ""),
         ("rules.py", "x / 2", "x / 3"),

@@ -1,23 +1,33 @@
 """The units of code that can be reached from some of them, in a tree of source files, and their common digest."""
 
 import hashlib
+import pickle
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import chain, product
 from pathlib import Path
 
+from robustfl_bench.base import remembered, units
 from robustfl_bench.base.aliases import real
-from robustfl_bench.base.known_units import KnownClass, KnownModule
-from robustfl_bench.base.units import COUNTS, USED, Members, Module, Symbol, Unit
+from robustfl_bench.base.units import COUNTS, USED, Klass, Members, Module, Symbol, Unit
+
+
+@cache
+def known(name: str, source: bytes, is_package: bool) -> Module:
+    """A module by its name and source, from its text or as an earlier process has read that."""
+    reader = remembered.code_of(Path(units.__file__))
+    subject = reader and reader + f"{name} {is_package}\n".encode() + hashlib.sha256(source).digest()
+    if (content := remembered.recall(subject)) is not None:
+        module: Module = pickle.loads(content)
+    else:
+        module = Module(name, source, is_package)
+        remembered.remember(subject, pickle.dumps(module))
+    return module
 
 
 def digest_of(units: Iterable[bytes]) -> str:
     """SHA-256 over units, each with its name; a repeated unit counts once."""
     return hashlib.sha256(b"".join(dict.fromkeys(sorted(units)))).hexdigest()
-
-
-_read, _known = lru_cache(maxsize=None)(Module), lru_cache(maxsize=None)(KnownModule)
-"""A module by its name and source, from its text alone or from the record of an earlier process."""
 
 
 class Tree:
@@ -27,12 +37,13 @@ class Tree:
     """
 
     def __init__(self, root: Path, neutral: frozenset[str] = frozenset()) -> None:
-        self._root, self._neutral, self._modules = root, neutral, dict[str, KnownModule | None]()
+        self._root, self._neutral = root, neutral
+        self._modules: dict[str, Module | None] = {}
         self._closures: dict[tuple[tuple[Symbol, ...], Symbol | Path | bytes | None], Closure] = {}
         self._part = (f"{root.name}.base.abilities", "Part")
         self._members: dict[Symbol, Members] = {}
 
-    def module(self, name: str) -> KnownModule | None:
+    def module(self, name: str) -> Module | None:
         """The module of a dotted name; None for one of another package, or none."""
         name = real(name)
         if name not in self._modules:
@@ -40,7 +51,7 @@ class Tree:
             paths = (place.with_suffix(".py"), place / "__init__.py")
             inside = name.split(".")[0] == self._root.name and name not in self._neutral
             path = next((path for path in paths if inside and path.is_file()), None)
-            self._modules[name] = None if path is None else _known(name, path.read_bytes(), path.stem == "__init__")
+            self._modules[name] = None if path is None else known(name, path.read_bytes(), path.stem == "__init__")
         return self._modules[name]
 
     def members(self, symbol: Symbol) -> Members:
@@ -62,7 +73,7 @@ class Tree:
             return {name: str(rows.get(name, {}).get(COUNTS, USED)) for name in names}
         return next(filter(None, map(self._abilities, klass.bases)), {})
 
-    def _class(self, symbol: Symbol) -> KnownClass | None:
+    def _class(self, symbol: Symbol) -> Klass | None:
         """The class of a symbol, which its module defines or imports."""
         if (module := self.module(symbol[0])) is None:
             return None
@@ -95,11 +106,9 @@ class Tree:
         for code in outside:
             if (named, code) not in self._closures:
                 name, text = ("__main__", code) if isinstance(code, bytes) else (code.stem, code.read_bytes())
-                self._closures[named, code] = self._used_by(_read(name, text, False), base)
+                self._closures[named, code] = self._used_by(known(name, text, False), base)
             total.join(self._closures[named, code])
         total.settle()
-        for module in filter(None, self._modules.values()):
-            module.remember()
         return total
 
     def _used_by(self, outside: Module, base: "Closure") -> "Closure":
@@ -180,7 +189,7 @@ class Closure:
             self._wholes.add(name)
             self._enter(members.whole)
 
-    def _siblings(self, package: str) -> Iterator[KnownModule]:
+    def _siblings(self, package: str) -> Iterator[Module]:
         package = real(package)
         folder = self._tree._root.parent.joinpath(*package.split("."))
         for path in sorted(folder.glob("*.py")):

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -45,8 +46,28 @@ class Unit:
         return self.name.encode() + self.digest
 
 
+class Text(NamedTuple):
+    """A text with the symbols it refers to, and the names that follow a dot in it."""
+
+    written: str
+    uses: frozenset[Symbol] = frozenset()
+    mentions: frozenset[str] = frozenset()
+
+    def unit(self, name: str) -> Unit:
+        """The unit of this name with the text."""
+        return Unit(name, _digest(self.written), self.uses, self.mentions)
+
+
+class ClassLine(NamedTuple):
+    """A line of a class: the names that it sets, and whether these are attributes of the class, and no fields."""
+
+    text: Text
+    names: frozenset[str]
+    is_attribute: bool
+
+
 class Klass:
-    """A class: its bases, its methods by name, and the lines of its body."""
+    """A class: its bases, its methods by name, and the lines of its body. It holds no part of a syntax tree."""
 
     def __init__(self, module: "Module", node: ast.ClassDef) -> None:
         bases = tuple(module.symbol(base) for base in node.bases)
@@ -58,47 +79,52 @@ class Klass:
         )
         self.methods: dict[str, list[Unit]] = defaultdict(list)
         self.table: dict[str, Mapping[str, object]] = {}
-        self._module, self._node = module, node
-        self._lines: list[tuple[ast.stmt, set[str]]] = []
+        self._name, self._lines = node.name, list[ClassLine]()
+        self._head = module.text(ast.ClassDef(node.name, node.bases, node.keywords, [], []))
+        self._decorators = module.text(ast.ClassDef(node.name, [], [], [], node.decorator_list))
         for line in _executed(node):
             if isinstance(line, Function):
-                self.methods[line.name].append(module.unit(f"{node.name}.{line.name}", line))
-            elif (names := set(_names_of(line))) == {TABLE}:
+                self.methods[line.name].append(module.text(line).unit(f"{node.name}.{line.name}"))
+            elif (names := frozenset(_names_of(line))) == {TABLE}:
                 self.table = _rows(line)
             elif names:
-                self._lines.append((line, names))
+                self._lines.append(ClassLine(module.text(line), names, _is_attribute(line)))
 
     @property
     def names(self) -> set[str]:
         """The public names that the class defines."""
-        return {name for name in self.methods.keys() | set().union(*(own for _, own in self._lines)) if name[0] != "_"}
+        return {name for name in self.methods.keys() | set().union(*(line.names for line in self._lines))
+                if name[0] != "_"}  # fmt: skip
 
     def members(self, abilities: Mapping[str, str]) -> "Members":
         """Its units, by when they count; ``abilities`` says so of those of a part."""
         never = {name for name, counts in abilities.items() if counts == NEVER}
         apart = {name for name, counts in abilities.items() if counts == USED} | never
-        attributes = [(line, names) for line, names in self._lines if names <= apart and _is_attribute(line)]
-        always, whole = [self.body([line for line, _ in attributes])], list[Unit]()
+        attributes = [line for line in self._lines if line.names <= apart and line.is_attribute]
+        always, whole = [self.body(attributes)], list[Unit]()
         mentioned: dict[str, list[Unit]] = defaultdict(list)
         for name in self.methods.keys() - never:
             mentioned[name] += (units := self.methods[name])
             whole += units if name not in apart else ()
             if self.inherits_elsewhere or (name.startswith("__") and name != "__repr__"):
                 always += units
-        for line, names in attributes:
-            for name in names - never:
-                mentioned[name].append(self._module.unit(f"{self._node.name}.{name}", line))
+        for line in attributes:
+            for name in line.names - never:
+                mentioned[name].append(line.text.unit(f"{self._name}.{name}"))
         for name, row in self.table.items():
             if (text := sorted(item for item in row.items() if item[0] != COUNTS)) and name not in never:
-                unit = Unit(f"{self._node.name}.{TABLE}.{name}", _digest(repr(text)), frozenset(), frozenset())
-                mentioned[name].append(unit)
+                mentioned[name].append(Text(repr(text)).unit(f"{self._name}.{TABLE}.{name}"))
         return Members(always, whole, mentioned)
 
-    def body(self, without: Sequence[ast.stmt] = ()) -> Unit:
+    def body(self, without: Sequence[ClassLine] = ()) -> Unit:
         """The class without its methods and without some lines."""
-        node, lines = self._node, [line for line, _ in self._lines if line not in without]
-        head = ast.ClassDef(node.name, node.bases, node.keywords, lines, node.decorator_list)
-        return self._module.unit(node.name, head)
+        lines = [line.text for line in self._lines if line not in without]
+        within = f"body=[{''.join(text.written for text in lines)}]" if lines else ""
+        end = self._decorators.written.removeprefix(f"(ClassDef name={self._name!r} ")
+        texts = (self._head, self._decorators, *lines)
+        uses = frozenset[Symbol]().union(*(text.uses for text in texts))
+        mentions = frozenset[str]().union(*(text.mentions for text in texts))
+        return Text(f"{self._head.written.removesuffix(')')}{within}{end}", uses, mentions).unit(self._name)
 
 
 @dataclass(frozen=True)
@@ -139,19 +165,19 @@ class Module:
         elif isinstance(node, Function) or (names := list(_names_of(node))) == []:
             name = getattr(node, "name", "")
             if name or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
-                self.units[name].append(self.unit(name, node))
+                self.units[name].append(self.text(node).unit(name))
         else:
             for name in names:
-                self.units[name].append(self.unit(name, node))
+                self.units[name].append(self.text(node).unit(name))
 
     def _add_class(self, node: ast.ClassDef) -> None:
         self.classes[node.name] = klass = Klass(self, node)
         self.units[node.name].append(klass.body())
 
-    def unit(self, name: str, node: ast.AST) -> Unit:
-        """The unit of a name with the text of a node."""
-        text = _Text(self, node)
-        return Unit(name, _digest(text.written), frozenset(text.uses), frozenset(text.mentions))
+    def text(self, node: ast.AST) -> Text:
+        """The text of a node."""
+        writer = _Writer(self, node)
+        return Text("".join(writer.pieces), frozenset(writer.uses), frozenset(writer.mentions))
 
     def symbol(self, node: ast.AST, local: dict[str, tuple[str, str | None]] | None = None) -> Symbol | None:
         """The symbol that a name, or a name of a module with a dot, refers to; None if it is none of this file's."""
@@ -179,7 +205,7 @@ class Module:
         return {alias.asname or alias.name: (base, alias.name) for alias in node.names}
 
 
-class _Text:
+class _Writer:
     """The text of one unit, and what it uses."""
 
     def __init__(self, module: Module, node: ast.AST) -> None:
@@ -190,12 +216,11 @@ class _Text:
                 self._imports |= module.bound(inner)
         self._locals: dict[str, str] = {}
         self._is_local = _local_names(node) - module.defined - set(module.imports) - set(self._imports)
-        self._pieces: list[str] = []
+        self.pieces: list[str] = []
         self._write(node)
-        self.written = "".join(self._pieces)
 
     def _write(self, node: object, in_error: bool = False) -> None:
-        put = self._pieces.append
+        put = self.pieces.append
         if isinstance(node, list):
             put("[")
             for item in node:
@@ -222,7 +247,7 @@ class _Text:
         elif (symbol := self._module.symbol(node, self._imports)) is not None:
             self.uses.add(symbol)
             name = symbol[1]
-        self._pieces.append(f"{name} ")
+        self.pieces.append(f"{name} ")
 
     def _write_node(self, node: ast.AST, in_error: bool) -> None:
         if isinstance(node, ast.Attribute):
@@ -233,7 +258,7 @@ class _Text:
             self.mentions |= {item.value for item in node.args if _is_text(item)}  # type: ignore[attr-defined]
         elif isinstance(node, ast.MatchClass):
             self.mentions |= set(node.kwd_attrs)
-        self._pieces.append(f"({type(node).__name__} ")
+        self.pieces.append(f"({type(node).__name__} ")
         for name in node._fields:
             value = getattr(node, name, None)
             if name in ("ctx", "type_comment", "kind", "type_params", "returns") or value is None or value == []:
@@ -241,13 +266,13 @@ class _Text:
             if name == "annotation":
                 self._see_types(value)
                 if isinstance(node, ast.AnnAssign):
-                    self._pieces.append("field ")
+                    self.pieces.append("field ")
                 continue
             if name == "name" and value in self._is_local:
                 value = self._locals.setdefault(value, f"_{len(self._locals)}")
-            self._pieces.append(f"{name}=")
+            self.pieces.append(f"{name}=")
             self._write(value, in_error)
-        self._pieces.append(")")
+        self.pieces.append(")")
 
     def _see_types(self, annotation: ast.expr) -> None:
         """The classes in an annotation are used, as objects of them come in; they are no part of the text."""
