@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robustfl_bench.base.answers import as_json
+from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results, source
 from robustfl_bench.lab.arena import conditions, picture

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robustfl_bench.base.answers import as_json
+from robustfl_bench.base.console import as_json
 from robustfl_bench.commands import data, results
 from robustfl_bench.commands.listing import listing
 from robustfl_bench.commands.verb import parser_of

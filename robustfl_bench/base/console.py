@@ -1,10 +1,12 @@
-"""Shared by the four commands: lines for the user and arguments. Imports nothing heavy."""
+"""Shared by the four commands: lines for the user, arguments, and answers for programs. Imports nothing heavy."""
 
 import argparse
+import json
+import math
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from robustfl_bench.base.errors import CONFIGURATION, ConfigError, DataError, exit_code
@@ -124,3 +126,22 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error as one line and exit."""
         self.exit(CONFIGURATION, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def as_json(answer: Any) -> str:
+    """The answer as JSON of one line per value. A number that is not finite is ``null``, as JSON has none."""
+    return json.dumps(_plain(answer), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {str(name): _plain(entry) for name, entry in value.items()}
+        case list() | tuple():
+            return [_plain(entry) for entry in value]
+        case float():
+            return value if math.isfinite(value) else None
+        case str() | bool() | int() | None:
+            return value
+        case _:  # a NumPy number
+            return _plain(value.item()) if hasattr(value, "item") else str(value)

@@ -4,10 +4,12 @@ A pipe would never end, a device has no end, a link leads out of the folder in w
 """
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -57,3 +59,42 @@ def read_bytes(path: str | Path, largest: int = LARGEST, follow: bool = False) -
 def read_text(path: str | Path, largest: int = LARGEST, follow: bool = False) -> str:
     """The same as text; raises UnicodeDecodeError for bytes that are none."""
     return read_bytes(path, largest, follow).decode("utf-8")
+
+
+State = tuple[tuple[str, int, int], ...]
+"""Name, size and time of change of files."""
+
+
+def state_of(place: Path) -> State:
+    """The state of a file, or of the files in a folder, at any depth; empty if there is none that can be read."""
+    try:
+        files = (
+            sorted(path for path in place.rglob("*") if path.is_file())
+            if place.is_dir()
+            else [place][: place.is_file()]
+        )
+        stats = [(path.relative_to(place).as_posix(), path.stat()) for path in files]
+        return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+    except (OSError, ValueError):
+        return ()
+
+
+def digest_of(place: Path) -> str | None:
+    """The SHA-256 of a file, or of the names and contents of the files in a folder; None if it cannot be read."""
+    state = state_of(place)
+    try:
+        return _digest(place.resolve(), state) if state else None
+    except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=64)
+def _digest(place: Path, state: State) -> str:
+    if not place.is_dir():
+        return _content(place)
+    return hashlib.sha256("".join(f"{name} {_content(place / name)}\n" for name, _, _ in state).encode()).hexdigest()
+
+
+def _content(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

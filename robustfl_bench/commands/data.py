@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from robustfl_bench.base.answers import as_json
-from robustfl_bench.base.console import answer_tab, reported, say
+from robustfl_bench.base.console import answer_tab, as_json, reported, say
 from robustfl_bench.base.errors import INTERRUPTED, ConfigError, DataError, near
 from robustfl_bench.commands.verb import Argument, JsonFormat, called, override, parser_of
 from robustfl_bench.parts.datasets import find_folder, leaf, load

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from robustfl_bench.base.answers import as_json
+from robustfl_bench.base.console import as_json
 from robustfl_bench.commands.verb import Argument, JsonFormat, command
 from robustfl_bench.read.runs.where import check_name
 

@@ -6,7 +6,7 @@ from dataclasses import MISSING, asdict
 from pathlib import Path
 from typing import Annotated
 
-from robustfl_bench.base.answers import as_json
+from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.commands.verb import Argument, JsonFormat, command
 from robustfl_bench.doors.catalogue import entries as catalogue

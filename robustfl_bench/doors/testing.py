@@ -19,8 +19,8 @@ from torch import Tensor
 
 from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
-from robustfl_bench.base.global_draws import GlobalGenerators
 from robustfl_bench.base.opened import varying_within
+from robustfl_bench.base.seeding import GlobalGenerators
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row

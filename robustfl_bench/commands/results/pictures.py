@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from robustfl_bench.base.answers import as_json
+from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.results.shared import Conditions, Labels, PictureFormat

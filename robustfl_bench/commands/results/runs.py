@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-from robustfl_bench.base.answers import as_json
-from robustfl_bench.base.console import printable
+from robustfl_bench.base.console import as_json, printable
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.docs import guides
 from robustfl_bench.commands.results.shared import Conditions

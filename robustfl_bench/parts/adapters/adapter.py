@@ -144,7 +144,7 @@ def _seeded(seed: int) -> Iterator[None]:
     import numpy as np
     import torch
 
-    from robustfl_bench.base.global_draws import GlobalGenerators
+    from robustfl_bench.base.seeding import GlobalGenerators
 
     before = GlobalGenerators()
     random.seed(seed)

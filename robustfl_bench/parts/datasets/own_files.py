@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from robustfl_bench.base.errors import DataError, near
-from robustfl_bench.base.file_digest import digest_of, state_of
+from robustfl_bench.base.regular import digest_of, state_of
 from robustfl_bench.parts.datasets.files import RATIO, SLACK
 
 MOST = 1 << 33

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.errors import ConfigError, DataError
-from robustfl_bench.base.file_digest import digest_of
+from robustfl_bench.base.regular import digest_of
 from robustfl_bench.parts.models.base import Model
 
 if TYPE_CHECKING:

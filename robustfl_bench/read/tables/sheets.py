@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
 
-from robustfl_bench.base.answers import as_json
-from robustfl_bench.base.console import printable
+from robustfl_bench.base.console import as_json, printable
 from robustfl_bench.runner.config.names import in_words, readable
 from robustfl_bench.runner.store.lines import guarded
 

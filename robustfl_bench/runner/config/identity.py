@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base import public
-from robustfl_bench.base.file_digest import digest_of as content
+from robustfl_bench.base.regular import digest_of as content
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.resolvers import is_attacked
 from robustfl_bench.train.parts import GROUPS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError, did_you_mean, near
-from robustfl_bench.base.file_digest import digest_of
+from robustfl_bench.base.regular import digest_of
 from robustfl_bench.runner.config import options
 
 NO_ATTACK = "robustfl_bench.attacks.NoAttack"

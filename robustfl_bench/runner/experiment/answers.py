@@ -64,7 +64,7 @@ def watched(code: OutsideCode) -> Iterator[None]:
     if not code.groups:
         yield
         return
-    from robustfl_bench.base.global_draws import GlobalGenerators
+    from robustfl_bench.base.seeding import GlobalGenerators
 
     before = GlobalGenerators()
     try:
@@ -96,7 +96,7 @@ def step_of(code: OutsideCode) -> "Step":
 
 def _trial(federation: "Federation", state: "State") -> "State":
     """The state after the next round, with the given state and the global generators left as they are."""
-    from robustfl_bench.base.global_draws import GlobalGenerators
+    from robustfl_bench.base.seeding import GlobalGenerators
     from robustfl_bench.train import rounds
 
     generators = GlobalGenerators()

@@ -1,6 +1,7 @@
 """The machine that runs: device, threads, signals, hardware, and the memory that a run can take, below the limits of a
 container or job and beside other runs."""
 
+import ctypes
 import json
 import os
 import platform
@@ -323,3 +324,10 @@ def _life(process: int) -> str | None:
         return (PROC / str(process) / "stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return None
+
+
+def give_back() -> None:
+    """Return free memory of the C library's heap to the system, which this package lets keep it
+    (``_keep_freed_memory``): for after a large work that is not repeated, such as reading data."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+        libc.malloc_trim(0)

@@ -13,9 +13,8 @@ from typing import Any
 from uuid import uuid4
 
 from robustfl_bench.base import trusted
-from robustfl_bench.base.cells import cells_of
 from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by, variables_of, varying_of
-from robustfl_bench.base.source_code import Origin, closure, effective, imports_of
+from robustfl_bench.base.source_code import Origin, cells_of, closure, effective, imports_of
 from robustfl_bench.runner.store.writing import hashed
 from robustfl_bench.train.parts import GROUPS
 

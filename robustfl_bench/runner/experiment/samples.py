@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from robustfl_bench.base.code_digest import package_digest
 from robustfl_bench.base.errors import DataError, Terminated
-from robustfl_bench.base.heap import give_back
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.datasets import files
 from robustfl_bench.parts.datasets.base import Data, Dataset, Scaling
-from robustfl_bench.runner.experiment.machine import SMALL, choose_device, choose_threads, work_of_round
+from robustfl_bench.runner.experiment.machine import SMALL, choose_device, choose_threads, give_back, work_of_round
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.store.shared import Content, OneCopy, SharedFiles, folder_of_user
 from robustfl_bench.train.settings import DEFINING

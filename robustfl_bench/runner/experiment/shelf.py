@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from robustfl_bench.base.code_digest import package_digest
-from robustfl_bench.base.heap import give_back
 from robustfl_bench.numerics.network.samples import Population
 from robustfl_bench.parts.datasets.base import Data
+from robustfl_bench.runner.experiment.machine import give_back
 from robustfl_bench.runner.store.shared import Content, OneCopy, SharedFiles
 from robustfl_bench.train.clients import Clients, Unshared
 
