@@ -13,7 +13,7 @@ from robustfl_bench.commands import making
 from robustfl_bench.parts.aggregators.coomed import CooMed
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.runner.config import compose, identity, options
-from robustfl_bench.runner.experiment import answers, provenance
+from robustfl_bench.runner.experiment import answers, samples
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store import evidence, kept, lines
 from robustfl_bench.runner.sweeps.cells import Outcome
@@ -228,7 +228,7 @@ def test_other_data_are_not_those_of_the_kept_run(
 ) -> None:
     ship(*SMALL, edit=lambda line: line.update(data="subset, 8 + 2 samples, digest 000000000000"))
     assert bench(*SMALL).out.startswith("kept result: "), "bundled data follow from the code"
-    monkeypatch.setattr(provenance, "_follow", lambda planned: False)
+    monkeypatch.setattr(samples, "are_in_files", lambda request: True)
     assert bench(*SMALL, "results_dir=other").out.startswith("result: ")
 
 

@@ -17,7 +17,7 @@ from robustfl_bench.base.abilities import Part
 from robustfl_bench.doors.api import objects
 from robustfl_bench.parts.aggregators import Krum
 from robustfl_bench.runner.config import compose, identity, options
-from robustfl_bench.runner.experiment.plan import made
+from robustfl_bench.runner.config.request import made
 from robustfl_bench.train.parts import FOLLOWING, GROUPS
 from tests.conftest import Bench
 

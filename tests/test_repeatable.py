@@ -14,7 +14,6 @@ from robustfl_bench.doors.testing import check_aggregator
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.origins import origins
 from robustfl_bench.runner.config import compose
-from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store import kept
 from robustfl_bench.train import rounds
@@ -209,10 +208,10 @@ def test_watching_changes_no_number_and_rules_of_this_package_are_not_watched(
 ) -> None:
     assert bench(*SMALL, f"aggregator={rules}:Named", "results_dir=watched").code == 0
     with monkeypatch.context() as patched:
-        patched.setattr(answers, "step_of", lambda code: rounds.step)
+        patched.setattr(OutsideCode, "step", lambda code: rounds.step)
         assert bench(*SMALL, f"aggregator={rules}:Named", "results_dir=plain").code == 0
     assert contents(tmp_path / "watched") == contents(tmp_path / "plain")
-    assert answers.step_of(OutsideCode(compose.resolve(["aggregator=krum"]).config)) is rounds.step
+    assert OutsideCode(compose.resolve(["aggregator=krum"]).config).step() is rounds.step
 
 
 @pytest.mark.parametrize("rule", FOUND)

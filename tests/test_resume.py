@@ -16,7 +16,7 @@ from robustfl_bench.base.errors import TERMINATED, DataError
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.config import request
-from robustfl_bench.runner.experiment import provenance
+from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train import loop
@@ -92,7 +92,7 @@ def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path,
     (folder / "summary.json").unlink()
     store = RunFolder(tmp_path / "cut", "any", folder.name.rpartition("-")[2])
     planned = plan(request.composed(small)[0])
-    stamp = provenance.stamp(planned, datasets.load(planned.parts.dataset, None, torch.device("cpu")))
+    stamp = answers.stamp(planned, datasets.load(planned.parts.dataset, None, torch.device("cpu")))
     state = State.start(torch.zeros(1, 5) if damage == "another shape" else torch.zeros(1, 64 * 16 + 16 + 170))
     store.save_checkpoint({"state": replace(state, round=10 if damage == "another round" else 3).stored()}, stamp)
     checkpoint = folder / "checkpoint.pt"

@@ -28,7 +28,7 @@ from robustfl_bench.numerics import on_disk
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone
 from robustfl_bench.runner.config import compose, options
-from robustfl_bench.runner.experiment.plan import made
+from robustfl_bench.runner.config.request import made
 
 RULES = ("average", "trmean", "krum", "geomed", "boba")
 GRAM = "Gram"

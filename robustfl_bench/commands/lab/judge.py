@@ -13,7 +13,7 @@ from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.lab.studies import judge as studies
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.runner.config import compose, identity, options
-from robustfl_bench.runner.experiment.plan import made
+from robustfl_bench.runner.config.request import made
 from robustfl_bench.runner.store.folders import DIVERGED, FINISHED
 from robustfl_bench.runner.store.writing import write_output
 

@@ -22,7 +22,7 @@ from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, save
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import compose, identity, options
-from robustfl_bench.runner.experiment.plan import made
+from robustfl_bench.runner.config.request import made
 from robustfl_bench.runner.store.writing import write_output
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.runs.matching import Config, Index, default_of
+from robustfl_bench.runner.config.request import made
 from robustfl_bench.runner.experiment.networks import operations_per_sample
-from robustfl_bench.runner.experiment.plan import made
 from robustfl_bench.runner.experiment.speed import Speed
 from robustfl_bench.runner.store.lines import tree
 

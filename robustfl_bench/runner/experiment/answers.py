@@ -5,113 +5,25 @@ the run is made. A result of other libraries or another kind of processor answer
 of parts from outside that use what the seed does not fix answers no later run, as the same command gives another.
 """
 
-import copy
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.runner.experiment import own_metrics, provenance
-from robustfl_bench.runner.experiment.outside_code import OutsideCode
+from robustfl_bench.base.errors import DataError
+from robustfl_bench.runner.experiment import machine, outside_code, own_metrics, samples
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import score_of_line, tuned_by, words, words_of_line
-from robustfl_bench.runner.store import folders, kept, lines
+from robustfl_bench.runner.store import bridges, folders, kept, lines
+from robustfl_bench.runner.store.results import fault_of_folder, fault_of_lines
 from robustfl_bench.runner.store.writing import Damaged
+from robustfl_bench.train.code_digest import closure_of
+from robustfl_bench.train.parts import GROUPS
+from robustfl_bench.train.settings import Settings
 
-if TYPE_CHECKING:
-    from robustfl_bench.parts.protocols.state import Round, State
-    from robustfl_bench.train.federation import Federation
-    from robustfl_bench.train.loop import Step
-
-
-# Whether the numbers of a run with parts from outside this package follow from its seed.
-#
-# Parts of this package draw from named streams (``base.seeding``), which the tests check. Where a run has other
-# parts, the global random generators are watched, and its first round in a process is computed twice.
-
-
-UNKNOWN = "unknown"
-"""Stands for the clock, or a generator without a seed: a round has two results, and no global generator was used."""
-
-_found: dict[str, dict[str, None]] = defaultdict(dict)
-"""What ``unseeded`` has found for runs with the same parts from outside, by these parts."""
-
-
-def unseeded(code: OutsideCode) -> list[str]:
-    """What the parts of a run from outside used in this process, and the seed does not fix: global generators, UNKNOWN,
-    and functions that answer otherwise in another process; empty if nothing."""
-    return list(dict.fromkeys([*_found.get(str(code), ()), *code.varying]))
-
-
-def remark(code: OutsideCode, found: Iterable[object]) -> str:
-    """One line on a run whose parts from outside were found ``unseeded``."""
-    return (
-        f"{uses(code, found)}: the same command gives other numbers each time; draw from the rng of the view, or "
-        "from robustfl_bench.base.seeding.generator(seed, name)"
-    )
-
-
-def uses(code: OutsideCode, found: Iterable[object]) -> str:
-    """What the parts from outside were found to use, in words."""
-    words = ["the clock or a generator without a seed" if name == UNKNOWN else str(name) for name in found]
-    return f"{code} uses {' and '.join(words)}, which seed does not fix"
-
-
-@contextmanager
-def watched(code: OutsideCode) -> Iterator[None]:
-    """Find the global generators that are used within the context; without parts from outside, do nothing."""
-    if not code.groups:
-        yield
-        return
-    from robustfl_bench.base.seeding import GlobalGenerators
-
-    before = GlobalGenerators()
-    try:
-        yield
-    finally:
-        _found[str(code)] |= dict.fromkeys(before.drawn())
-
-
-def step_of(code: OutsideCode) -> "Step":
-    """The step from round to round of a run; with parts from outside, one that finds what is ``unseeded``."""
-    from robustfl_bench.train import rounds
-
-    if not code.groups:
-        return rounds.step
-    tried = False
-
-    def step(federation: "Federation", state: "State") -> "tuple[State, Round | None]":
-        nonlocal tried
-        trial = None if tried else _trial(federation, state)
-        tried = True
-        with watched(code):
-            after, happened = rounds.step(federation, state)
-        if trial is not None and not _equal(trial, after):
-            _found[str(code)][UNKNOWN] = None
-        return after, happened
-
-    return step
-
-
-def _trial(federation: "Federation", state: "State") -> "State":
-    """The state after the next round, with the given state and the global generators left as they are."""
-    from robustfl_bench.base.seeding import GlobalGenerators
-    from robustfl_bench.train import rounds
-
-    generators = GlobalGenerators()
-    try:
-        return rounds.step(federation, copy.deepcopy(state))[0]
-    finally:
-        generators.restore()
-
-
-def _equal(first: "State", second: "State") -> bool:
-    """Whether two states are equal to the bit, nan to nan."""
-    from robustfl_bench.train.contract import alike
-
-    return alike(first.stored(), second.stored())
-
+if TYPE_CHECKING:  # importing torch takes over a second
+    from robustfl_bench.parts.datasets.base import Data
 
 Say = Callable[[str], None]
 
@@ -144,9 +56,8 @@ def existing(request: Request, say: Say, unseeded: bool = False) -> Answer | Non
 
     ``unseeded``: also one that answers no later run, for those who read results.
     """
-    if (request.folder.path / "summary.json").exists():
-        return stored(request, say, unseeded)
-    return from_kept(request, say, unseeded)
+    has_ended = request.folder.ended_at is not None
+    return (stored if has_ended else from_kept)(request, say, unseeded)
 
 
 def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
@@ -159,16 +70,8 @@ def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
         summary = folder.summary()
         if summary is None or summary["status"] not in folders.MEASURED:
             return None
-        if damage := provenance.damage(request, summary):
-            raise Damaged(damage)
-        if (other := provenance.other(request, summary)) is not None:
-            raise Damaged(f"{words(summary)} was made with {other}")
-        if request.settings.save_weights and not (folder.path / folders.WEIGHTS).exists():
-            raise Damaged(f"{words(summary)} kept no weights")
-        if (own := own_metrics.digests(request.settings.metrics)) and summary.get("own_metrics") != own:
-            raise Damaged(f"{words(summary)} was made without, or with others than, these metrics")
-        if not unseeded and is_unseeded(summary):
-            raise Damaged(uses(request.outside, _unseeded(summary)))
+        if reason := _hindrance(request, summary, unseeded):
+            raise Damaged(reason)
     except Damaged as error:
         say(f"stored result not used: {error}; running again  {folder.path}")
         return None
@@ -176,51 +79,62 @@ def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
     return of_summary(folder, summary, "stored result")
 
 
-def is_unseeded(summary: Mapping[str, Any]) -> bool:
-    """Whether a result is that of parts from outside that use what the seed does not fix."""
-    return bool(_unseeded(summary))
+def _hindrance(request: Request, summary: Mapping[str, Any], unseeded: bool) -> str | None:
+    """Why the summary of a run with a result is no answer, in one line; None if it is. Raises Damaged."""
+    if damage := _damage(request, summary):
+        return damage
+    other = _other_code(request, _entry(summary, "code")) or _other_data(request, _entry(summary, "data"))
+    if other is not None:
+        return f"{words(summary)} was made with {other}"
+    if request.settings.save_weights and not (request.folder.path / folders.WEIGHTS).exists():
+        return f"{words(summary)} kept no weights"
+    if (own := own_metrics.digests(request.settings.metrics)) and summary.get("own_metrics") != own:
+        return f"{words(summary)} was made without, or with others than, these metrics"
+    return None if unseeded or not (drawn := unseeded_in(summary)) else request.outside.uses(drawn)
 
 
-def _unseeded(result: Mapping[str, Any]) -> list[str]:
-    """What they use."""
-    code = result.get("code")
-    found = code.get(lines.UNSEEDED) if isinstance(code, Mapping) else None
-    return found if isinstance(found, list) else []
+def unseeded_in(result: Mapping[str, Any]) -> list[str]:
+    """What parts from outside used, by a result, that the seed does not fix; empty if nothing."""
+    drawn = _entry(result, "code").get(lines.UNSEEDED)
+    return drawn if isinstance(drawn, list) else []
 
 
 def from_kept(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
     """The result of a run that the package keeps, if it counts; else None, after ``say`` was called with the reason.
 
-    A kept line that lacks the score by which runs with this config are judged does not count.
+    A kept line that lacks the score by which runs with this config are judged does not count, nor does any where
+    trained weights, or numbers of the user's metrics, are asked for.
     """
-    line = kept.find(request.run_id) if request.settings.use_kept else None
-    if line is None or line["state"] not in folders.MEASURED or _needs_a_run(request):
+    s = request.settings
+    line = kept.find(request.run_id) if s.use_kept and not (s.save_weights or s.metrics) else None
+    if line is None or line["state"] not in folders.MEASURED:
         return None
     if (value := score_of_line(line, request.dataset.source)) is None:
         return None
-    if (other := provenance.other_than_line(request, line)) is not None:
-        say(f"results of {line['file']} not used: made with {other}")
-        return None
     origin = {"versions": lines.versions(line.get("versions")), "code": lines.code_of_line(line.get("code"))}
-    if not unseeded and is_unseeded(origin):
-        say(f"results of {line['file']} not used: {uses(request.outside, _unseeded(origin))}")
+    reason = None
+    if (other := _other_than_line(request, line, origin["code"])) is not None:
+        reason = f"made with {other}"
+    elif not unseeded and (drawn := unseeded_in(origin)):
+        reason = request.outside.uses(drawn)
+    if reason is not None:
+        say(f"results of {line['file']} not used: {reason}")
         return None
     _remark(request, {**line, **origin}, say, line["file"])
     return Answer("kept result", line["state"], words_of_line(line), line["file"], value, {})
 
 
-def _needs_a_run(request: Request) -> bool:
-    """Whether the call asks for what kept results lack: trained weights, or numbers of the user's metrics."""
-    return bool(request.settings.save_weights or request.settings.metrics)
-
-
 def _remark(request: Request, result: Mapping[str, Any], say: Say, place: object) -> None:
-    """Call ``say`` with each reason for which the same command could give another result than this one."""
-    unlike = provenance.remark(result.get("versions"), result.get("processor"), result.get("device"))
-    if unlike is not None:
-        say(f"{unlike}  {place}")
-    if unseeded := _unseeded(result):
-        say(remark(request.outside, unseeded))
+    """Call ``say`` with each reason for which the same command could give another result than this one: it comes from
+    other libraries or another kind of processor, or from parts that use what the seed does not fix."""
+    then, now, processor = result.get("versions") or {}, machine.libraries(), result.get("processor")
+    unlike = [f"{name} {then[name]} (now {now[name]})" for name in now if str(then.get(name, now[name])) != now[name]]
+    if processor and result.get("device") == "cpu" and not machine.processor().startswith(processor):
+        unlike.append(f"{processor} (now {machine.processor()})")  # older names say less
+    if unlike:
+        say(f"made with {' and '.join(unlike)}, which can change a result  {place}")
+    if drawn := unseeded_in(result):
+        say(request.outside.remark(drawn))
 
 
 def unfollowed(config: Mapping[str, Any], say: Say) -> None:
@@ -237,3 +151,113 @@ def status(request: Request) -> str | None:
         return None
     line = kept.find(request.run_id) if summary is None else None
     return line["state"] if line is not None else summary["status"] if summary is not None else None
+
+
+# The origin of a result: code of its parts, data, rows; and whether a result still has the same origin.
+
+
+def origin(request: Request, data: "Data") -> dict[str, Any]:
+    """The data that were read: variant, numbers of samples, digest, and the state of their files."""
+    return data.origin | {"files": samples.marks(request)}
+
+
+def stamp(request: Request, data: "Data") -> dict[str, str]:
+    """The identity of a run, its code and its data, which a checkpoint must match."""
+    made_with = json.dumps(request.code, sort_keys=True)
+    return {
+        "run": request.run_id,
+        "code": hashlib.sha256(made_with.encode()).hexdigest(),
+        "data": f"{data.variant} {data.digest}",
+    }
+
+
+def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
+    """Raise Damaged unless there is one row for each evaluated round, in their order."""
+    numbers = [row.get("round") for row in rows]
+    expected = [number for number in range(1, settings.rounds + 1) if settings.is_evaluated(number)]
+    if numbers != expected:
+        last = f", the last of round {numbers[-1]:g}" if numbers and numbers[-1] is not None else ""
+        raise Damaged(f"metrics.csv has {len(numbers)} rows{last}; expected {len(expected)}, up to {expected[-1]}")
+
+
+def _damage(request: Request, summary: Mapping[str, Any]) -> str | None:
+    """What is wrong with the files of a stored result, in one line; None if they are what the run wrote.
+
+    Its config must be the whole config that is asked for: ids are short, so two configs could share one.
+    """
+    folder = request.folder
+    if changed := folders.damage(folder.path, summary):
+        return changed
+    if folder.identity() != request.identity:
+        return "config.yaml is that of another run with the same id; remove the folder"
+    rows = folder.rows() if summary["status"] == folders.FINISHED else None
+    if rows is not None:
+        check_rows(rows, request.settings)
+    return fault_of_folder(folder.path, summary, request.config, rows)
+
+
+def _other_than_line(request: Request, line: Mapping[str, str], code: Mapping[str, Any]) -> str | None:
+    """The config, code or data of a kept result, a line of a CSV file, in words, if they are not today's; else None."""
+    if lines.whole_of_line(line) != lines.whole(request.identity):
+        return "another config of the same id"
+    if fault := fault_of_lines({name: [value] for name, value in line.items()}):
+        return f"numbers that no run has: {fault}"
+    if other := _other_code(request, code, digits=lines.SHORT):
+        return other
+    now = _loaded(request) if samples.are_in_files(request) else None
+    if now is None or lines.data_line(now) == line.get("data"):
+        return None
+    return f"other data ({line.get('data') or 'not recorded'}; now {lines.data_line(now)})"
+
+
+def _other_code(request: Request, recorded: Mapping[str, Any], digits: int | None = None) -> str | None:
+    """What of the computing code differs from today's, in words; digests are compared up to ``digits``."""
+    now = request.code
+    was = recorded.get("parts") or {}
+    changed = [group for group in GROUPS if (was.get(group) or "")[:digits] != now["parts"].get(group, "")[:digits]]
+    if unknown := request.outside.without_source:
+        return f"code that has no source ({', '.join(unknown)})"
+    if changed:
+        names = ", ".join(dict.fromkeys(name for group in changed for name in request.outside.groups.get(group, ())))
+        return f"other code of {' and '.join(changed)}" + (f" ({names})" if names else "")
+    for group, paths in (recorded.get("read") or {}).items():
+        for path, content in paths.items():
+            if outside_code.now(path) != content:
+                return f"another {path}, which {group} reads"
+    if not recorded.get("package"):
+        return "code that is not recorded"
+    if (package := recorded["package"][:digits]) == now["package"][:digits]:
+        return None
+    computing = closure_of(request.config, request.outside.sources)
+    return None if bridges.lead(package, computing) else "other code of robustfl_bench"
+
+
+def _other_data(request: Request, recorded: Mapping[str, Any]) -> str | None:
+    """The data of a result and today's, in words, if they differ.
+
+    Data that cannot be loaded do not differ. Files are read only if their marks have changed.
+    """
+    if not samples.are_in_files(request):
+        return None
+    if (marks := samples.marks(request)) and request.dataset.source is not None and marks == recorded.get("files"):
+        return None
+    now = _loaded(request)
+    if now is None or all(recorded.get(name) == now[name] for name in ("variant", "digest")):
+        return None
+    return f"other data ({lines.data_line(recorded) or 'unknown'}; now {lines.data_line(now)})"
+
+
+def _loaded(request: Request) -> Mapping[str, Any] | None:
+    """Today's data; None if they cannot be loaded."""
+    import torch
+
+    try:
+        return samples.load(request, torch.device("cpu")).origin
+    except DataError:
+        return None
+
+
+def _entry(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A mapping inside a result; empty if there is none."""
+    value = result.get(name)
+    return value if isinstance(value, Mapping) else {}

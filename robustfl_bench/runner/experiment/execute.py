@@ -14,7 +14,7 @@ from robustfl_bench.base.console import note
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, FailedClosed, Interrupted, Terminated
 from robustfl_bench.parts import datasets
-from robustfl_bench.runner.experiment import answers, memory, own_metrics, provenance, samples, trained
+from robustfl_bench.runner.experiment import answers, memory, own_metrics, samples, trained
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.machine import (
     choose_device,
@@ -122,7 +122,7 @@ def completing(
         if (answer := answers.stored(request, lambda _: None, folder.ended_at != earlier)) is not None:
             return answer
         try:
-            with answers.watched(outside), no_exit(lambda: str(outside)):
+            with outside.watched(), no_exit(lambda: str(outside)):
                 data = _load(request)
                 federation = _federation(request, data, where)
         except Exception as error:  # errors of the call, not failures of a run: nothing is left
@@ -146,9 +146,9 @@ def completing(
             ended["code"]["read"] = read
         for group, paths in read.items():
             note(f"{group} reads {' and '.join(paths)}: a change there counts as one of its code")
-        if unseeded := answers.unseeded(outside):
+        if unseeded := outside.unseeded:
             ended["code"]["unseeded"] = unseeded
-            note(answers.remark(outside, unseeded))
+            note(outside.remark(unseeded))
         folder.finish(ended, trace)
         summary = ended
     finally:
@@ -170,7 +170,7 @@ def _attempt(
 ) -> Steps[tuple[dict[str, Any], str | None]]:
     """Train; returns the outcome, and the traceback of a failure."""
     outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
-    outcome["data"] = provenance.origin(request, data)
+    outcome["data"] = answers.origin(request, data)
     try:
         outcome["products"] = _in_precision(request, federation)
         if request.settings.precision != "highest" and outcome["products"] == "float32":
@@ -230,7 +230,7 @@ def _all_rows(request: Request, folder: folders.RunFolder) -> list[dict[str, flo
         raise Damaged(changed)
     try:
         rows = folder.rows()
-        provenance.check_rows(rows, request.settings)
+        answers.check_rows(rows, request.settings)
     except Damaged:
         folder.forget_rows()
         raise
@@ -335,7 +335,7 @@ def _train_here(
     from robustfl_bench.train.loop import run
     from robustfl_bench.train.metrics import METRICS
 
-    s, stamp, clock = request.settings, provenance.stamp(request, federation.clients.data), Clock()
+    s, stamp, clock = request.settings, answers.stamp(request, federation.clients.data), Clock()
     state = begin(federation, folder, stamp)
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds
@@ -344,7 +344,7 @@ def _train_here(
             clock.stop()
             clock.go_on((yield Waiting(federation, state)))
         every = (*METRICS, *own_metrics.metrics(s.metrics))
-        rounds = run(federation, state, answers.step_of(request.outside), every)
+        rounds = run(federation, state, request.outside.step(), every)
         for state in written(rounds, folder, federation, state.round, trackers, silent, clock):  # noqa: B020
             if (began := time.monotonic()) >= due and state.round < s.rounds:
                 folder.save_checkpoint({"state": state.stored()}, stamp)

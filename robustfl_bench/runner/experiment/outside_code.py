@@ -1,15 +1,25 @@
-"""The code of parts from outside this package: their sources, what these import, and what they read."""
+"""The code of parts from outside this package: their sources, what these import, what they read, and whether the
+numbers of a run with them follow from its seed.
 
+Parts of this package draw from named streams (``base.seeding``), which the tests check. Where a run has other parts,
+the global random generators are watched, and its first round in a process is computed twice.
+"""
+
+from __future__ import annotations
+
+import copy
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from robustfl_bench.base import trusted
@@ -18,10 +28,21 @@ from robustfl_bench.base.source_code import Origin, cells_of, closure, effective
 from robustfl_bench.runner.store.writing import hashed
 from robustfl_bench.train.parts import GROUPS
 
+if TYPE_CHECKING:
+    from robustfl_bench.parts.protocols.state import Round, State
+    from robustfl_bench.train.federation import Federation
+    from robustfl_bench.train.loop import Step
+
 NO_SOURCE = "no source"
 
 UNSET = "not set"
 """Stands for the SHA-256 of an environment variable that has no value."""
+
+UNKNOWN = "unknown"
+"""Stands for the clock, or a generator without a seed: a round has two results, and no global generator was used."""
+
+_drawn: dict[str, dict[str, None]] = defaultdict(dict)
+"""What was found in this process that is ``unseeded``, by the words for the parts from outside."""
 
 
 class OutsideCode:
@@ -56,9 +77,67 @@ class OutsideCode:
         return {group: paths for group, paths in read_by.items() if paths}
 
     @property
-    def varying(self) -> list[str]:
-        """The functions that they have called in this process, and that answer otherwise in another one."""
-        return [name for names in self.groups.values() for name in sorted(varying_of(_places(names)))]
+    def unseeded(self) -> list[str]:
+        """What they used in this process, and the seed does not fix: global generators, UNKNOWN, and functions that
+        answer otherwise in another process; empty if nothing."""
+        varying = [name for names in self.groups.values() for name in sorted(varying_of(_places(names)))]
+        return list(dict.fromkeys([*_drawn.get(str(self), ()), *varying]))
+
+    def uses(self, unseeded: Iterable[str]) -> str:
+        """What they were found to use, in words."""
+        words = ["the clock or a generator without a seed" if name == UNKNOWN else name for name in unseeded]
+        return f"{self} uses {' and '.join(words)}, which seed does not fix"
+
+    def remark(self, unseeded: Iterable[str]) -> str:
+        """One line on a run in which they were found to use that."""
+        return (
+            f"{self.uses(unseeded)}: the same command gives other numbers each time; draw from the rng of the view, or "
+            "from robustfl_bench.base.seeding.generator(seed, name)"
+        )
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Find the global generators that are used within the context; without parts from outside, do nothing."""
+        if not self.groups:
+            yield
+            return
+        from robustfl_bench.base.seeding import GlobalGenerators
+
+        before = GlobalGenerators()
+        try:
+            yield
+        finally:
+            _drawn[str(self)] |= dict.fromkeys(before.drawn())
+
+    def step(self) -> Step:
+        """The step from round to round of a run; with parts from outside, one that finds what is ``unseeded``."""
+        from robustfl_bench.train import contract, rounds
+
+        tried = False
+
+        def step(federation: Federation, state: State) -> tuple[State, Round | None]:
+            nonlocal tried
+            trial = None if tried else _trial(federation, state)
+            tried = True
+            with self.watched():
+                after, happened = rounds.step(federation, state)
+            if trial is not None and not contract.alike(trial.stored(), after.stored()):
+                _drawn[str(self)][UNKNOWN] = None
+            return after, happened
+
+        return step if self.groups else rounds.step
+
+
+def _trial(federation: Federation, state: State) -> State:
+    """The state after the next round, with the given state and the global generators left as they are."""
+    from robustfl_bench.base.seeding import GlobalGenerators
+    from robustfl_bench.train import rounds
+
+    generators = GlobalGenerators()
+    try:
+        return rounds.step(federation, copy.deepcopy(state))[0]
+    finally:
+        generators.restore()
 
 
 def targets(value: Any) -> tuple[str, ...]:

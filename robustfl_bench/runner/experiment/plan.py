@@ -10,16 +10,15 @@ from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.parts.datasets.base import Dataset
-from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 from robustfl_bench.parts.protocols.base import Setup
-from robustfl_bench.runner.config import identity, targets
+from robustfl_bench.runner.config import identity, request
 from robustfl_bench.runner.config.identity import Identified
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import networks
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store.folders import RunFolder, slug
 from robustfl_bench.train.code_digest import code_digest
-from robustfl_bench.train.parts import FOLLOWING, GROUPS, Parts
+from robustfl_bench.train.parts import Parts
 from robustfl_bench.train.settings import SCALARS, Settings, check
 
 
@@ -49,8 +48,7 @@ class Request(Identified):
     def parts(self) -> Parts:
         """Its parts, which are built and checked. Raises one ConfigError with all that is wrong."""
         with no_exit(lambda: "a part of the run"):
-            followers = {group: self.composed[group] for group in FOLLOWING}
-            parts = _built({**followers, **self.config}, identity.named_steps(self.composed))
+            parts = request.parts(self.config, self.composed)
             networks.check(parts.model, parts.dataset)
             if self.settings.num_byzantine and self.settings.byzantine_placement == "add":
                 _check_added(parts.attack, self.settings.knowledge)
@@ -110,7 +108,7 @@ class Request(Identified):
 
 @cache
 def _dataset(content: str) -> Dataset:
-    built: Dataset = made("dataset", json.loads(content))
+    built: Dataset = request.made("dataset", json.loads(content))
     return built
 
 
@@ -127,53 +125,9 @@ def plan(config: Mapping[str, Any], call: Call | None = None) -> Request:
 
     Raises one ConfigError with all that is wrong.
     """
-    request = Request(config, call)
-    request.check()
-    return request
-
-
-def _built(config: Mapping[str, Any], steps: Mapping[str, Any]) -> Parts:
-    """The objects that the config groups describe; ``steps`` are the pre-aggregations by name."""
-    followers = {f"{group}.{name}": part for group in FOLLOWING for name, part in _several(config[group]).items()}
-    named = {f"pre_aggregation.{name}": step for name, step in steps.items()}
-    whole = {group: config[group] for group in GROUPS if group not in FOLLOWING}
-    if steps:
-        del whole["pre_aggregation"]
-    found: dict[str, Any] = {}
-    errors = []
-    for place, content in (whole | named | followers).items():
-        try:
-            found[place] = made(place, content)
-        except ConfigError as error:
-            errors.append(str(error))
-    if errors:
-        raise ConfigError("; ".join(errors))
-    if steps:
-        found["pre_aggregation"] = _chain([found.pop(place) for place in named])
-    for group in FOLLOWING:
-        found[group] = tuple(found.pop(place) for place in followers if place.startswith(f"{group}."))
-    return Parts(**found)
-
-
-def _chain(steps: list[PreAggregation]) -> PreAggregation:
-    from robustfl_bench.parts.pre_aggregations.chain import Chain  # here, as it imports torch
-
-    return steps[0] if len(steps) == 1 else Chain(tuple(steps))
-
-
-def made(place: str, content: Any) -> Any:
-    """The object that the content of a config group, or of a ``place`` in it, describes. Raises ConfigError."""
-    targets.check(place.partition(".")[0], content, place)
-    try:
-        return targets.build(content) if content else None
-    except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
-
-
-def _several(content: Any) -> Mapping[str, Any]:
-    """The contents of a group that takes several options, by name; a single option needs no name."""
-    alone = not isinstance(content, Mapping) or "_target_" in content
-    return {"one": content} if alone and content else content or {}
+    planned = Request(config, call)
+    planned.check()
+    return planned
 
 
 def _check_feasible(parts: Parts, s: Settings) -> None:

@@ -76,10 +76,15 @@ def shared(request: Request, device: "torch.device") -> SharedFiles | OneCopy | 
     Shared are, on a CPU, data sets that are read from files. If a class from outside this package makes or corrupts the
     samples, it is not known what they depend on, and each run has its own.
     """
-    source = request.dataset.source
-    in_files = source is None or not (source.bundled or source.is_drawn)
     known = not {"dataset", "corruption"} & {*request.outside.groups}
-    return _shared if in_files and known and device.type == "cpu" else None
+    return _shared if are_in_files(request) and known and device.type == "cpu" else None
+
+
+def are_in_files(request: Request) -> bool:
+    """Whether the data of a run are read from files, and do not follow from its config and the code: these are bundled
+    or drawn."""
+    source = request.dataset.source
+    return source is None or not (source.bundled or source.is_drawn)
 
 
 def marks(request: Request) -> dict[str, list[int]]:

@@ -303,7 +303,7 @@ def _to_repeat(folder: RunFolder, retry_failed: bool) -> int | None:
         summary = folder.summary()
     except (Damaged, OSError):
         return None
-    if summary is None or not (answers.is_unseeded(summary) or (retry_failed and summary["status"] == FAILED)):
+    if summary is None or not (answers.unseeded_in(summary) or (retry_failed and summary["status"] == FAILED)):
         return None
     return folder.ended_at
 

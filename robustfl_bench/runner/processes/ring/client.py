@@ -17,8 +17,8 @@ from robustfl_bench.parts.protocols.gossip import Gossip
 from robustfl_bench.parts.protocols.ring import Ring
 from robustfl_bench.parts.protocols.state import Remembered, Round, State
 from robustfl_bench.runner.experiment import own_metrics, trained
+from robustfl_bench.runner.experiment.answers import stamp
 from robustfl_bench.runner.experiment.plan import Request
-from robustfl_bench.runner.experiment.provenance import stamp
 from robustfl_bench.runner.experiment.resume import restored
 from robustfl_bench.runner.experiment.rows import Trackers, check_trackers, written
 from robustfl_bench.runner.processes.ring.step import Link, RingStep, told
