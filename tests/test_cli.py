@@ -346,7 +346,7 @@ DANGERS = [
     ("aggregator", {"_target_": "robustfl_bench.commands.bench.os.system", "command": "touch called"}, "cannot import"),
     (
         "aggregator",
-        {"_target_": "robustfl_bench.runner.experiment.explain.say", "message": "called"},
+        {"_target_": "robustfl_bench.runner.sweeps.take.say", "message": "called"},
         "must be a subclass of",
     ),
     (

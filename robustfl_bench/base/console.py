@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from robustfl_bench.base.errors import CONFIGURATION, ConfigError, DataError, exit_code
+from robustfl_bench.base.errors import CONFIGURATION, Reported, exit_code, explain
 
 
 def say(line: str) -> None:
@@ -61,19 +61,16 @@ def reported(command: Callable[..., int | None], *arguments: object, prefix: str
         return command(*arguments) or 0
     except OSError:
         raise
-    except (ConfigError, DataError) as error:
-        say(f"{prefix}: {' '.join(str(error).split())}")
-        return exit_code(error)
     except Exception as error:
-        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+        if os.environ.get("HYDRA_FULL_ERROR") == "1" and not isinstance(error, Reported):
             raise
-        say(f"{prefix}: {unexpected(error)}")
-        return exit_code(error)
+        return report(error, prefix)
 
 
-def unexpected(error: Exception) -> str:
-    """An error that no command expects, such as one of a rule from outside, in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())} (HYDRA_FULL_ERROR=1 shows where)"
+def report(error: Exception, prefix: str = "error") -> int:
+    """Print an error as one line; returns its exit code."""
+    say(f"{prefix}: {explain(error)}")
+    return exit_code(error)
 
 
 def completed(action: argparse.Action, candidates: Callable[..., Iterable[str]]) -> None:

@@ -1,6 +1,7 @@
 """The errors of a run and the exit code of each; imports nothing heavy."""
 
 import difflib
+import errno
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,8 +19,21 @@ INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 """Exit codes after Ctrl-C and after SIGTERM."""
 
 
-class ConfigError(ValueError):
-    """The configuration is invalid. The message, one line, says what is wrong and what to do."""
+TRANSIENT = (errno.EIO, errno.EAGAIN, errno.ESTALE, errno.ETIMEDOUT)
+"""Errors of a shared file system that can pass within seconds."""
+
+_REMEDIES = {
+    "free space for it": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    "check the disk or the connection to it and repeat the command": TRANSIENT,  # after several attempts
+}
+
+
+class Reported(Exception):
+    """An error whose message, one line, is all that the user of a command needs to know."""
+
+
+class ConfigError(Reported, ValueError):
+    """The configuration is invalid. The message says what is wrong and what to do."""
 
     exit_code = CONFIGURATION
 
@@ -28,14 +42,18 @@ class NotReady(ConfigError):
     """Another command has to be run first. It ends a whole sweep, because it applies to all of its runs."""
 
 
-class DataError(RuntimeError):
-    """Data are missing or damaged. The message, one line, says which and what to do."""
+class DataError(Reported, RuntimeError):
+    """Data are missing or damaged. The message says which and what to do."""
 
     exit_code = DATA
 
 
-class BrokenContract(TypeError):
-    """A part returned something that its base class does not allow. The message, one line, names the part."""
+class Damaged(Reported, ValueError):
+    """A file is not what was written. The message says which and why."""
+
+
+class BrokenContract(Reported, TypeError):
+    """A part returned something that its base class does not allow. The message names the part."""
 
 
 class FailedClosed(RuntimeError):
@@ -50,7 +68,7 @@ class Diverged(Exception):
         self.round = round
 
 
-class Interrupted(RuntimeError):
+class Interrupted(Reported, RuntimeError):
     """A run was interrupted from outside. Its checkpoints are intact and the same command resumes it."""
 
 
@@ -65,6 +83,18 @@ def exit_code(error: Exception) -> int:
     """The exit code of a command that ends with this error: the one that the error carries, else GENERAL."""
     code: int = getattr(error, "exit_code", GENERAL)
     return code
+
+
+def explain(error: Exception) -> str:
+    """One line: what was wrong, what was expected, what to do. An error that no command expects, such as one of a rule
+    from outside, has its type before it."""
+    line = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.filename is not None:
+        remedy = next((words for words, numbers in _REMEDIES.items() if error.errno in numbers),
+                      "make its folder writable")  # fmt: skip
+        return f"cannot write {error.filename!s}: {error.strerror}; {remedy}, or choose another with results_dir=..."
+    is_expected = isinstance(error, Reported | OSError)
+    return line if is_expected else f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
 
 
 @contextmanager

@@ -13,14 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
+from robustfl_bench.base.errors import Damaged
 from robustfl_bench.base.public import PACKAGE
 
 LARGEST = 1 << 28
 """The most bytes that a file is read up to, checkpoints and tables of weights apart: 256 MiB."""
-
-
-class Damaged(ValueError):
-    """A file is not what was written; one line says which and why."""
 
 
 class NotRegular(Damaged):

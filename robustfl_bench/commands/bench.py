@@ -9,13 +9,12 @@ from functools import partial
 from math import nan
 from typing import Any
 
-from robustfl_bench.base.console import note_once, say
+from robustfl_bench.base.console import note_once, report, say
 from robustfl_bench.base.errors import INTERRUPTED, ConfigError, check_package, exit_code, near
 from robustfl_bench.commands import flags
 from robustfl_bench.runner.config import beyond, compose, options, request, words
 from robustfl_bench.runner.config.beyond import Beyond, ForHydra
 from robustfl_bench.runner.experiment.execute import execute
-from robustfl_bench.runner.experiment.explain import report
 from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.processes.shards import members
 from robustfl_bench.runner.sweeps.cells import Incomplete, Sweep

@@ -12,7 +12,15 @@ from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.children import is_leaving
 from robustfl_bench.base.console import note
 from robustfl_bench.base.contained import no_exit
-from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, FailedClosed, Interrupted, Terminated
+from robustfl_bench.base.errors import (
+    BrokenContract,
+    ConfigError,
+    Diverged,
+    FailedClosed,
+    Interrupted,
+    Reported,
+    Terminated,
+)
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.experiment import answers, memory, own_metrics, samples, trained
 from robustfl_bench.runner.experiment.answers import Answer
@@ -41,7 +49,7 @@ CHECKPOINT_SPACING = 50
 """The least time between two checkpoints, in multiples of the time that writing one takes: under 2% of a run."""
 
 
-class RunFailed(RuntimeError):
+class RunFailed(Reported, RuntimeError):
     """A run ended in an unexpected error, ``reason``; ``trace`` is the file with its traceback, if it has one."""
 
     def __init__(self, reason: str, trace: Path | None = None) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from robustfl_bench.base.errors import BUSY
+from robustfl_bench.base.errors import BUSY, Reported
 from robustfl_bench.runner.config import identity, options
 from robustfl_bench.runner.store import sealed
 from robustfl_bench.runner.store.lease import NAME, lease_on
@@ -57,7 +57,7 @@ ENDED = (*MEASURED, FAILED, INFEASIBLE)
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # five times as fast, the same text
 
 
-class RunLocked(RuntimeError):
+class RunLocked(Reported, RuntimeError):
     """Another process is writing this run folder."""
 
     exit_code = BUSY

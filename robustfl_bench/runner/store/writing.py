@@ -1,6 +1,5 @@
 """Files that other processes see whole or not at all, and the errors of files that cannot be written or read."""
 
-import errno
 import hashlib
 import os
 import re
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from robustfl_bench.base import regular
-from robustfl_bench.base.errors import writable
+from robustfl_bench.base.errors import TRANSIENT, writable
+from robustfl_bench.base.errors import Damaged as Damaged
 from robustfl_bench.base.regular import LARGEST as LARGEST
-from robustfl_bench.base.regular import Damaged as Damaged
 
 
 class CannotWrite(OSError):
@@ -22,9 +21,6 @@ class CannotWrite(OSError):
 
 PIECE = 1 << 20
 """The bytes of a file that are in memory at once while it is hashed."""
-
-TRANSIENT = (errno.EIO, errno.EAGAIN, errno.ESTALE, errno.ETIMEDOUT)
-"""Errors of a shared file system that can pass within seconds."""
 
 PAUSES = (0.1, 0.5, 2.0)
 """Seconds between the attempts to write or read a file."""

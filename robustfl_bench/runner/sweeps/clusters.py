@@ -18,8 +18,7 @@ from typing import Any
 
 from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import say
-from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runner.experiment.explain import explain
+from robustfl_bench.base.errors import ConfigError, explain
 from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
 from robustfl_bench.runner.sweeps.take import Taker, take
 from robustfl_bench.runner.sweeps.workers import check_at_least_one, watch, work

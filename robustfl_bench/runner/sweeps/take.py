@@ -10,11 +10,10 @@ from functools import cache
 
 from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import note_once, say
-from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code
+from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code, explain
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.experiment import answers, samples
 from robustfl_bench.runner.experiment.execute import RunFailed, completing, record
-from robustfl_bench.runner.experiment.explain import explain
 from robustfl_bench.runner.experiment.machine import release_gpu, threads
 from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
 from robustfl_bench.runner.experiment.samples import Steps, alone, together

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.children import Children, by_signal, terminable
-from robustfl_bench.base.console import say
+from robustfl_bench.base.console import report, say
 from robustfl_bench.base.errors import TERMINATED, ConfigError, exit_code
 from robustfl_bench.runner.config import targets
-from robustfl_bench.runner.experiment.explain import report
 from robustfl_bench.runner.experiment.machine import cores
 from robustfl_bench.runner.sweeps.cells import Incomplete, Outcome, Sweep
 from robustfl_bench.runner.sweeps.take import Taker, require_data, take, take_with

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from robustfl_bench.base.children import Children, by_signal, terminable
-from robustfl_bench.base.console import say
+from robustfl_bench.base.console import report, say
 from robustfl_bench.base.errors import GENERAL, INTERRUPTED, TERMINATED, ConfigError, Terminated, exit_code
 from robustfl_bench.runner.config import request
-from robustfl_bench.runner.experiment import explain
 from robustfl_bench.runner.experiment.execute import execute, take_part
 from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.processes.ring.client import Client, check, num_processes
@@ -45,7 +44,7 @@ def finish(rank: int, work: Callable[[], None]) -> NoReturn:
         sys.exit(INTERRUPTED)
     except Exception as error:
         if rank == 0 or not isinstance(error, ConfigError):  # which the first process reports for all
-            explain.report(error)
+            report(error)
         sys.exit(exit_code(error))
     sys.exit(0)
 
@@ -57,7 +56,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
         size = num_processes(planned)
         check(planned, size)
     except Exception as error:
-        return explain.report(error)
+        return report(error)
     try:
         with terminable(), local() as clients:
             meeting_point = f"file://{clients.folder}/clients"
