@@ -15,7 +15,7 @@ from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from robustfl_bench.runner.processes.ring.launch import local
+from robustfl_bench.runner.processes.launch import local
 from robustfl_bench.runner.store.folders import RunFolder
 
 ROOT = Path(__file__).resolve().parent.parent

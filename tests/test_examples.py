@@ -14,7 +14,7 @@ import torch
 
 import robustfl_bench
 from robustfl_bench.doors.testing import check_attack
-from robustfl_bench.runner.processes.ring.launch import local
+from robustfl_bench.runner.processes.launch import local
 from tests.test_attacks import make_view
 
 

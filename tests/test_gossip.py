@@ -21,7 +21,7 @@ from robustfl_bench.parts.aggregators.average import Average
 from robustfl_bench.parts.attacks.base import Attack, AttackView, GossipView
 from robustfl_bench.parts.protocols import topology as graphs
 from robustfl_bench.parts.protocols.state import State
-from robustfl_bench.runner.processes.ring.launch import launch
+from robustfl_bench.runner.processes.launch import launch
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.rounds import initial_state, step

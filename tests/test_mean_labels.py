@@ -13,7 +13,7 @@ from robustfl_bench.parts.aggregators.faba import Faba
 from robustfl_bench.parts.aggregators.lfighter import LFighter
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.runner.processes.ring import client
+from robustfl_bench.runner.processes import member as client
 from robustfl_bench.train import rounds
 from robustfl_bench.train.foresight import Foresight
 from tests import presets

@@ -27,9 +27,10 @@ from robustfl_bench.read.tables.compare import compare
 from robustfl_bench.read.tables.described import tables
 from robustfl_bench.runner.config import compose, request
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.runner.processes.ring import launch as ring
-from robustfl_bench.runner.processes.ring.client import check
-from robustfl_bench.runner.processes.ring.step import Floats, Link, Packed, RingStep, joined, reduced
+from robustfl_bench.runner.processes import launch as ring
+from robustfl_bench.runner.processes.member import check
+from robustfl_bench.runner.processes.peers import Link, joined
+from robustfl_bench.runner.processes.steps import Floats, Packed, RingStep, reduced
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.runner.store.results import of_rows
 from robustfl_bench.train.rounds import initial_state

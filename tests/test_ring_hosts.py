@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.runner.processes.ring.step import INTERFACE
+from robustfl_bench.runner.processes.peers import INTERFACE
 from tests.conftest import Bench, contents
 from tests.processes import Command, lines_of_metrics, start, wait_for
 

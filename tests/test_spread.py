@@ -15,8 +15,8 @@ from torch import Tensor
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runner.config import request
 from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.runner.processes.shards.context import Share, SpreadRounds
-from robustfl_bench.runner.processes.shards.run import check
+from robustfl_bench.runner.processes.columns import Share, SpreadRounds
+from robustfl_bench.runner.processes.launch import check_spread
 from robustfl_bench.train.rounds import Rounds, initial_state
 from robustfl_bench.train.sight import train_byzantine
 from tests import processes
@@ -78,7 +78,7 @@ def test_what_several_processes_cannot_do_is_said_before_data_are_read(override:
     usual = () if override.startswith("attack") else ("attack=label_flip", "byzantine_placement=replace")
     config, _ = request.composed(["processes=2", *usual, override])
     with pytest.raises(ConfigError, match=reason):
-        check(plan(config))
+        check_spread(plan(config))
 
 
 class Alone:

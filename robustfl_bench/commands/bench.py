@@ -16,7 +16,7 @@ from robustfl_bench.runner.config import beyond, compose, options, request, word
 from robustfl_bench.runner.config.beyond import Beyond, ForHydra
 from robustfl_bench.runner.experiment.execute import execute
 from robustfl_bench.runner.experiment.plan import Request, plan
-from robustfl_bench.runner.processes.shards import members
+from robustfl_bench.runner.processes import members
 from robustfl_bench.runner.sweeps.cells import Incomplete, Sweep
 from robustfl_bench.runner.sweeps.progress import preview
 
@@ -93,9 +93,9 @@ def _execute(config: Mapping[str, Any], call: request.Call) -> float:
     alone = "WORLD_SIZE" not in os.environ  # else others wait for this process
     asked = Request({**config, "wait": config["wait"] and alone}, call)
     if asked.settings.processes > 1:
-        from robustfl_bench.runner.processes.shards import run  # imports torch
+        from robustfl_bench.runner.processes import launch
 
-        if run.served(asked):
+        if launch.served(asked):
             return nan
     with members(asked) as train:
         return execute(asked, train, note_once())

@@ -33,7 +33,7 @@ def ring(
     usual = [f"{key}={value}" for key, value in (("protocol", "ring"), ("device", "cpu")) if key not in given]
     words = [*usual, *overrides]
 
-    from robustfl_bench.runner.processes.ring.launch import client, launch  # imports torch
+    from robustfl_bench.runner.processes.launch import client, launch  # imports torch
 
     if "RANK" in os.environ:  # torchrun
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

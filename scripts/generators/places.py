@@ -24,9 +24,9 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.parts.datasets.base import Data
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.plan import Request, plan
-from robustfl_bench.runner.processes.ring.launch import local
-from robustfl_bench.runner.processes.ring.step import joined
-from robustfl_bench.runner.processes.shards.context import SpreadStep
+from robustfl_bench.runner.processes.columns import SpreadStep
+from robustfl_bench.runner.processes.launch import local
+from robustfl_bench.runner.processes.peers import joined
 from robustfl_bench.train.federation import Federation, Store, federation_of
 from robustfl_bench.train.rounds import initial_state, step
 from robustfl_bench.train.storage import InMemory, OnDisk

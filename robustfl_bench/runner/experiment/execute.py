@@ -339,12 +339,11 @@ def _train_here(
     request: Request, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
 ) -> Steps[Mapping[str, Any]]:
     """Train in this process, from the checkpoint if there is one; stops before each round."""
-    from robustfl_bench.runner.experiment.resume import begin
     from robustfl_bench.train.loop import run
     from robustfl_bench.train.metrics import METRICS
 
     s, stamp, clock = request.settings, answers.stamp(request, federation.clients.data), Clock()
-    state = begin(federation, folder, stamp)
+    state = trained.begin(federation, folder, stamp)
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds
     try:

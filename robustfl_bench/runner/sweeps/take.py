@@ -18,7 +18,7 @@ from robustfl_bench.runner.experiment.machine import release_gpu, threads
 from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
 from robustfl_bench.runner.experiment.samples import Steps, alone, together
 from robustfl_bench.runner.experiment.summary import without_score
-from robustfl_bench.runner.processes.shards import members
+from robustfl_bench.runner.processes import members
 from robustfl_bench.runner.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged

@@ -1,28 +1,99 @@
-"""A run over several processes of this machine, or of several machines under ``torchrun``."""
+"""The processes of a ring, one per client, or of a run that several share: on this machine, or under ``torchrun``."""
 
 import os
+import socket
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
 from robustfl_bench.base.abilities import overrides
-from robustfl_bench.base.children import by_signal
-from robustfl_bench.base.console import say
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.children import Children, by_signal, terminable
+from robustfl_bench.base.console import report, say
+from robustfl_bench.base.errors import GENERAL, INTERRUPTED, TERMINATED, ConfigError, Terminated, exit_code
 from robustfl_bench.parts.protocols.state import State
+from robustfl_bench.runner.config import request
 from robustfl_bench.runner.config.request import Call
-from robustfl_bench.runner.experiment.execute import Train, take_part
-from robustfl_bench.runner.experiment.plan import Request
+from robustfl_bench.runner.experiment.execute import Train, execute, take_part
+from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.experiment.rows import Trackers
-from robustfl_bench.runner.processes.ring.client import Member
-from robustfl_bench.runner.processes.ring.launch import GRACE, finish, local
-from robustfl_bench.runner.processes.ring.step import GO_ON, Link, RingBroken, arrival, joined
-from robustfl_bench.runner.processes.shards.context import SpreadStep
+from robustfl_bench.runner.processes.columns import SpreadStep
+from robustfl_bench.runner.processes.member import Client, Member, check, num_processes
+from robustfl_bench.runner.processes.peers import GO_ON, INTERFACE, Link, RingBroken, arrival, joined
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train.federation import Federation
+
+GRACE = 8.0  # seconds for the other clients to notice that one has gone
+
+
+def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
+    """Run one client and exit; the first client writes the run folder."""
+
+    def work() -> None:
+        cfg, call = request.composed(overrides)
+        planned = plan(cfg, call)
+        check(planned, size)
+        with joined(rank, size, meeting_point, timeout) as link:
+            this = Client(link, interval)
+            if rank == 0:
+                execute(Request({**cfg, "wait": False}, call), this.train, kept=False)  # the others wait for this one
+            else:
+                take_part(planned, this.train)
+            this.end()
+
+    finish(rank, work)
+
+
+def finish(rank: int, work: Callable[[], None]) -> NoReturn:
+    """Do the work of a process and exit as it ends; its errors are printed."""
+    try:
+        work()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        if rank == 0 or not isinstance(error, ConfigError):  # which the first process reports for all
+            report(error)
+        sys.exit(exit_code(error))
+    sys.exit(0)
+
+
+def launch(timeout: float, interval: int, overrides: list[str]) -> int:
+    """Run all clients on this machine; returns an exit code. When a client has gone, the others end by themselves."""
+    try:
+        planned = plan(request.composed(overrides)[0])
+        size = num_processes(planned)
+        check(planned, size)
+    except Exception as error:
+        return report(error)
+    try:
+        with terminable(), local() as clients:
+            meeting_point = f"file://{clients.folder}/clients"
+            for rank in range(size):
+                arguments = rank, size, meeting_point, timeout, interval, overrides
+                process = clients.start(f"client {rank}", client, *arguments)
+                say(f"client {rank}: process {process.pid}")
+            killed = clients.join(GRACE)
+    except (KeyboardInterrupt, Terminated) as stop:
+        say(f"interrupted; {GO_ON}")
+        return INTERRUPTED if isinstance(stop, KeyboardInterrupt) else TERMINATED
+    for process in clients.processes:
+        if process in killed:
+            say(f"error: {process.name} neither answered nor ended, and was killed; {GO_ON}")
+        elif told := by_signal(process):
+            say(f"error: {told}; {GO_ON}")
+    codes = [process.exitcode or 0 for process in clients.processes]
+    return next((code for code in codes if code > 0), GENERAL if any(codes) else 0)
+
+
+def local() -> Children:
+    """Processes that meet on this machine."""
+    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    os.environ.setdefault(INTERFACE, loopback)
+    return Children(__name__, "robustfl_bench.train.loop", "robustfl_bench.train.code_read", patience=GRACE)
+
 
 SILENCE = 600.0
 """Seconds that a process may be silent, for example while the first one tests the model."""
@@ -48,7 +119,7 @@ class SpreadMember(Member):
         return due
 
 
-def check(request: Request) -> None:
+def check_spread(request: Request) -> None:
     """Raise ConfigError unless the run can be carried out by several processes."""
     s, parts = request.settings, request.parts
     how = f"processes={s.processes}"
@@ -71,7 +142,7 @@ def check(request: Request) -> None:
 def several(request: Request) -> Iterator[Train]:
     """As ``members``, for more than one process."""
     size = request.settings.processes
-    check(request)
+    check_spread(request)
     with ExitStack() as stack:
         found: list[SpreadMember] = []
 

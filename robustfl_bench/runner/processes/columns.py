@@ -19,8 +19,7 @@ from robustfl_bench.parts.protocols.base import Rule
 from robustfl_bench.parts.protocols.chunks import chunks
 from robustfl_bench.parts.protocols.state import Cohort, ModelState, Round, State
 from robustfl_bench.runner.experiment.plan import Request
-from robustfl_bench.runner.processes.peers import Peers
-from robustfl_bench.runner.processes.ring.step import Link, told
+from robustfl_bench.runner.processes.peers import Link, Peers, told
 from robustfl_bench.train.context import Context
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds

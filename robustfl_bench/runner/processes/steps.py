@@ -1,122 +1,28 @@
-"""One round of training as computed by one client of the ring, over the links to its neighbours."""
+"""One round of training as computed by one client of the ring, or by one node of gossip, over the links to others."""
 
-import os
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from robustfl_bench.base.errors import Interrupted
-from robustfl_bench.numerics.updates import Aggregate
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import RingForm
 from robustfl_bench.parts.protocols.chunks import chunks
+from robustfl_bench.parts.protocols.exchange import Exchange, Sent
+from robustfl_bench.parts.protocols.gossip import Gossip
 from robustfl_bench.parts.protocols.ring import Ring, form_of
-from robustfl_bench.parts.protocols.state import Round, State, Trained
+from robustfl_bench.parts.protocols.state import Remembered, Round, State, Trained
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import digest
-from robustfl_bench.runner.processes.peers import PeerLost, Peers, fault
+from robustfl_bench.runner.processes.peers import Link, told
+from robustfl_bench.train.context import Context
 from robustfl_bench.train.contract import require_finite, require_some_finite
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds
-
-# A client's place on the ring: it sends to the next client and receives from the previous one, or exchanges tensors
-# with any others, over gloo.
-
-
-INTERFACE = "GLOO_SOCKET_IFNAME"  # the variable that names the network interface of a ring's clients
-FORMING = timedelta(minutes=5)  # time for all clients to read their data, or for the first to write the result
-
-
-class RingBroken(Interrupted):
-    """A neighbour has gone or is silent."""
-
-
-class Link:
-    """Client ``rank`` of ``size``. ``payload`` counts the bytes of updates that the client has sent. ``member`` is the
-    word for it in messages.
-
-    RingBroken is raised at once when a neighbour closes its connection, and after ``timeout`` seconds when a neighbour
-    is silent.
-    """
-
-    def __init__(self, rank: int, size: int, timeout: float, member: str = "client") -> None:
-        self.rank, self.size, self.payload, self.member = rank, size, 0, member
-        self._timeout = timedelta(seconds=timeout)
-
-    def exchange(self, outgoing: Tensor, num_bytes: int) -> Tensor:
-        """Send bytes of an update to the next client; returns the ``num_bytes`` bytes from the previous client."""
-        self.payload += outgoing.numel()
-        return self._pass_on(outgoing, torch.empty(num_bytes, dtype=torch.uint8), self._timeout)
-
-    def gather(self, numbers: list[float] | Tensor, forming: bool = False) -> Tensor:
-        """The numbers of every client, (size, k) float64; as book-keeping, they do not count as payload."""
-        rows = torch.zeros(self.size, len(numbers), dtype=torch.float64)
-        rows[self.rank] = torch.as_tensor(numbers, dtype=torch.float64)
-        for step in range(self.size - 1):
-            mine = rows[(self.rank - step) % self.size]
-            rows[(self.rank - step - 1) % self.size] = self._pass_on(
-                mine, torch.empty_like(mine), FORMING if forming else self._timeout
-            )
-        return rows
-
-    def _pass_on(self, outgoing: Tensor, incoming: Tensor, timeout: timedelta) -> Tensor:
-        before, after = (self.rank - 1) % self.size, (self.rank + 1) % self.size
-        self.swap({after: outgoing}, {before: incoming}, timeout)
-        return incoming
-
-    def swap(
-        self, outgoing: Mapping[int, Tensor], incoming: Mapping[int, Tensor], timeout: timedelta | None = None
-    ) -> None:
-        """Send tensors to other clients, by their ranks, and fill ``incoming`` with those that others send; nothing
-        counts as payload."""
-        timeout, neighbour, start = timeout or self._timeout, self.rank, time.monotonic()
-        sending, receiving = list[tuple[int, dist.Work | None]](), list[tuple[int, dist.Work | None]]()
-        try:
-            for neighbour, numbers in outgoing.items():
-                sending.append((neighbour, dist.isend(numbers, neighbour)))
-            for neighbour, room in incoming.items():
-                receiving.append((neighbour, dist.irecv(room, neighbour)))
-            for neighbour, work in [*receiving, *sending]:  # noqa: B007 - the error names it
-                assert work is not None
-                start = time.monotonic()
-                work.wait(timeout)
-        except RuntimeError as error:
-            raise RingBroken(f"{self.member} {neighbour} {fault(start, timeout)}") from error
-
-
-def arrival(meeting_point: str, rank: int) -> Path:
-    """The file that a client of this machine makes when it comes to the meeting point; one that waits there for the
-    others hears no signal."""
-    return Path(f"{meeting_point.removeprefix('file://')}-{rank}")
-
-
-@contextmanager
-def joined(rank: int, size: int, meeting_point: str, timeout: float, member: str = "client") -> Iterator[Link]:
-    """Meet the other clients at ``meeting_point`` (a new ``file://`` address, or ``env://`` under torchrun)."""
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # failures are reported in one line
-    if meeting_point.startswith("file://"):
-        arrival(meeting_point, rank).touch()
-    try:
-        dist.init_process_group("gloo", init_method=meeting_point, rank=rank, world_size=size, timeout=FORMING)
-    except RuntimeError as error:
-        remedy = "" if INTERFACE in os.environ else f"; across hosts, set {INTERFACE} to the interface of their network"
-        raise RingBroken(f"the {size} {member}s did not meet: {' '.join(str(error).split())}{remedy}") from error
-    try:
-        try:
-            Peers(timeout=FORMING.total_seconds())  # lets nobody in who does not know the secret
-        except PeerLost as error:
-            raise RingBroken(str(error)) from error
-        yield Link(rank, size, timeout, member)
-    finally:
-        dist.destroy_process_group()
 
 
 class Code(Protocol):
@@ -207,18 +113,6 @@ def reduced(link: Link, update: Tensor, form: RingForm, counting: str) -> Tensor
     return aggregate
 
 
-GO_ON = "the same command goes on from the last checkpoint"
-
-
-@contextmanager
-def told(link: Link, number: int) -> Iterator[None]:
-    """Context in which the message of a RingBroken names the client and the round ``number``."""
-    try:
-        yield
-    except (RingBroken, PeerLost) as error:
-        raise RingBroken(f"{link.member} {link.rank} stops in round {number}: {error}; {GO_ON}") from error
-
-
 class RingStep:
     """The step of client ``link.rank``; ranks belong first to the honest clients, in their order, then the Byzantine.
 
@@ -282,3 +176,95 @@ class RingStep:
             return after, None
         of_all = replace(trained, losses=heard[:num_honest, 0].clone(), non_finite=int(heard[:, 1].sum()))
         return after, replace(happened, models=(of_all,))
+
+
+class GossipStep:
+    """The step of process ``link.rank``: of the honest node of that number, or, the last one, of all attackers.
+
+    A node computes its next model from its own model and from what its neighbours send. Attackers know everything: all
+    honest nodes send their messages to the attackers' process too, which answers with one for every link. After the
+    round, as book-keeping, all processes tell each other the honest nodes' models, for the record and for the
+    attackers' next round. ``payload`` holds the bytes of messages that each process sent to honest nodes in the last
+    evaluated round.
+    """
+
+    def __init__(self, link: Link, federation: Federation) -> None:
+        protocol = federation.parts.protocol
+        assert isinstance(protocol, Gossip)
+        self.protocol, self.payload = protocol, list[int]()
+        self._link, self._sent, self._formula = link, 0, 0
+        self._ids = (
+            federation.clients.honest_ids[[link.rank]] if link.rank < len(federation.clients.honest_ids) else None
+        )
+        self._samples = None if self._ids is None else federation.clients.unpoisoned(self._ids)
+
+    def outcome(self, request: Request) -> Mapping[str, Any]:
+        """What the summary of the run says of the last evaluated round: the bytes sent, and those of the links."""
+        return {"gossip": {"processes": self._link.size, "payload_bytes": self.payload, "formula_bits": self._formula}}
+
+    def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
+        """Carry out the next round; raises RingBroken."""
+        with told(self._link, state.round + 1):
+            return self._round(federation, state)
+
+    def _round(self, federation: Federation, state: State) -> tuple[State, Round | None]:
+        rounds, nodes, names = Rounds(federation), len(federation.clients.honest_ids), federation.parts.attack.reports
+        exchange = Exchange(rounds, state, self.protocol.graph(rounds))
+        row = torch.zeros(1, state.params.shape[1])
+        facts = self._trained(exchange, row)
+        require_some_finite(nodes, int(facts[:nodes, 2].sum()), state.round)
+        lost, notes, remembered = 0, dict.fromkeys(names, np.nan), (Remembered(), Remembered(), Remembered())
+        if self._ids is None:
+            sent = self._attack(federation, exchange, facts[:nodes])
+            lost, notes, remembered = sent.lost, {**sent.crafted.notes}, (dict(sent.crafted.memory), *remembered[1:])
+        else:
+            own, optimizer = exchange.stepped(row, slice(self._link.rank, self._link.rank + 1))
+            row, rules = self._gossip(exchange, own)
+            remembered = (Remembered(), optimizer, rules)
+        models = self._link.gather(row[0])[:nodes].to(row.dtype)
+        heard = self._link.gather([lost, self._sent, *(float(notes.get(name, np.nan)) for name in names)])
+        self.payload = heard[:, 1].long().tolist()
+        self._formula = 32 * models.shape[1] * int(exchange.graph.honest.sum() + exchange.graph.byzantine.sum())
+        notes = dict(zip(names, heard[-1, 2:].tolist(), strict=True))
+        non_finite = int(facts[:nodes, 2].sum() + heard[:, 0].sum())
+        after, happened = exchange.ended(models, facts[:nodes, 0].clone(), non_finite, remembered, notes, 32)
+        return after, None if self._link.rank else happened
+
+    def _trained(self, exchange: Exchange, row: Tensor) -> Tensor:
+        """Write the update of this process's node into ``row`` (1, d); returns the loss, the number of samples and the
+        number of updates that are not finite, of every process (size, 3)."""
+        if self._ids is None:
+            return self._link.gather([0, 0, 0])
+        assert isinstance(exchange.context, Context) and self._samples is not None
+        updates = exchange.context.train_clients(self._samples, [0], self._ids.tolist(), "own", row)
+        assert updates.losses is not None
+        non_finite = exchange.context.receive(row)
+        return self._link.gather([float(updates.losses[0]), float(updates.counts[0]), non_finite])
+
+    def _gossip(self, exchange: Exchange, own: Tensor) -> tuple[Tensor, Remembered]:
+        """The next model (1, d) of this process's node and what its rule remembers, after the exchange with its
+        neighbours."""
+        graph, node = exchange.graph, self._link.rank
+        neighbours, attackers = np.flatnonzero(graph.honest[node]).tolist(), int(graph.byzantine[node].sum())
+        messages = own.new_empty(len(neighbours) + attackers, own.shape[1])
+        everyone = [*neighbours, len(graph.honest)] if graph.byzantine.shape[1] else neighbours
+        self._link.swap(dict.fromkeys(everyone, own[0]), dict(zip(neighbours, messages, strict=False)))
+        self._sent = len(neighbours) * own[0].nbytes
+        if attackers:
+            self._link.swap({}, {len(graph.honest): messages[len(neighbours) :]})
+        moves, remembered = exchange.aggregated(exchange.delivered_to(node, own, messages), [node])
+        if remembered and self.protocol.crafting == "per_neighbourhood":
+            raise ConfigError("over processes, attackers cannot ask a rule that remembers: set protocol.crafting=once")
+        return own + moves, remembered
+
+    def _attack(self, federation: Federation, exchange: Exchange, facts: Tensor) -> Sent:
+        """Send the attackers' messages, and return them; ``facts`` (h, 3) are those of the honest nodes."""
+        own = torch.empty(len(facts), exchange.state.params.shape[1])
+        self._link.swap({}, dict(enumerate(own)))
+        honest = Updates(federation.storage.buffer[: len(facts)], facts[:, 1].clone(), facts[:, 0].clone())
+        sent = exchange.sent(own, honest, self.protocol.crafting == "per_neighbourhood")
+        receivers, rows = torch.from_numpy(exchange.graph.attackers)[:, 1], sent.rows[sent.source]
+        messages = {node: rows[receivers == node] for node in receivers.unique().tolist()}
+        self._link.swap(messages, {})
+        self._sent = rows.nbytes
+        return sent
