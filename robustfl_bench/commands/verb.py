@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 from robustfl_bench.base import trusted
 from robustfl_bench.base.console import Parser, answer_tab, completed, reported
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.runner.config import options, stored, words
+from robustfl_bench.runner.config import identity, options, words
 from robustfl_bench.train.settings import CHOICES, DEVICES
 
 Action = Callable[..., int | None]
@@ -216,7 +216,7 @@ def _add_argument(parser: Parser, parameter: _Parameter, groups: dict[str, Any])
         completed(argument, given.tab)
 
 
-_FOLDERS = ("data_dir", "results_dir", *stored.FORMS)
+_FOLDERS = ("data_dir", "results_dir", *identity.FORMS)
 
 
 def overrides(prefix: str, parsed_args: Namespace, **_: object) -> list[str]:

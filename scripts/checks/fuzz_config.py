@@ -33,7 +33,7 @@ from typing import Any
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.commands import bench
-from robustfl_bench.runner.config import compose, identity, options, stored, words
+from robustfl_bench.runner.config import compose, identity, options, words
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.settings import SCALARS
 
@@ -110,7 +110,7 @@ def _value(draw: random.Random, key: str, value: object) -> str:
 
 
 def _scalar(draw: random.Random) -> list[str]:
-    key = draw.choice([name for name in (*SCALARS, *stored.FORMS) if name not in ("results_dir", "origin")])
+    key = draw.choice([name for name in (*SCALARS, *identity.FORMS) if name not in ("results_dir", "origin")])
     likely = {
         "device": ("cpu", "auto", "cuda:99", "tpu"), "precision": ("high", "medium", "low"),
         "byzantine_placement": ("add", "replace"), "byzantine_share_by": ("clients", "data"),
@@ -238,7 +238,9 @@ def run(arguments: Sequence[str], seconds: float) -> Ended:
         made = [path for path in Path(folder).rglob("*") if path.name not in known and ".sweep" not in path.parts]
         summaries = [json.loads(path.read_text()) for path in made if path.name == "summary.json"]
         configs = {
-            path.parent.name.rpartition("-")[2]: stored.read(path) for path in made if path.name == "config.yaml"
+            path.parent.name.rpartition("-")[2]: identity.stored_config(path)
+            for path in made
+            if path.name == "config.yaml"
         }
         folders = [path for path in made if path.is_dir() and path.parent.name == "runs"]
         partial = len(folders) != len(summaries) or (bool(made) and not folders)

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.doors.api import configs
+from robustfl_bench.doors.api import run
 from robustfl_bench.runner.config import compose, identity, options
 from robustfl_bench.runner.config.beyond import ForHydra
 from robustfl_bench.runner.config.options import CONF
@@ -98,14 +98,14 @@ def compared(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
     yield "by Hydra", verdict(compose.resolve(words, hydra=BY_HYDRA).run_id)
     config = composed(words)
-    given, call = configs.of_composed(configs.taken([config], {})[0] or {}, [], None)
+    given, call = run.of_composed(run.taken([config], {})[0] or {}, [], None)
     yield "by its config", verdict(identity.run_id(given))
     command = f"records {call.command}" if not call.overrides and call.program[-1] != "robustfl-bench" else ""
     yield "by the command of this run", command or verdict(compose.resolve(call.overrides).run_id)
     resolved = OmegaConf.to_container(config, resolve=True)
     assert isinstance(resolved, dict)
     try:
-        again, _ = configs.of_composed({str(key): value for key, value in resolved.items()}, [], None)
+        again, _ = run.of_composed({str(key): value for key, value in resolved.items()}, [], None)
         plan(again)
     except ConfigError:
         yield "resolved, refused", ""

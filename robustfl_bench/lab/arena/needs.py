@@ -11,7 +11,7 @@ from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.track import ArenaRun
 from robustfl_bench.read.runs.records import one_line
-from robustfl_bench.runner.config import compose, options, outside, stored
+from robustfl_bench.runner.config import compose, identity, options, outside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ class RuleNeeds:
                 if is_ours:
                     name, others = self.asked_as(rule)
                     return check(compose.resolve([f"aggregator={name}", *others]).config["aggregator"])
-                return check(stored.read(str(row["folder"]))["aggregator"])
+                return check(identity.stored_config(str(row["folder"]))["aggregator"])
         except ConfigError as error:
             return f"not tried: {error}"
         except Exception as error:

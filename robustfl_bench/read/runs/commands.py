@@ -13,7 +13,7 @@ from robustfl_bench.base import trusted
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs.records import leaf, text
-from robustfl_bench.runner.config import compose, identity, options, stored, targets
+from robustfl_bench.runner.config import compose, identity, options, targets
 from robustfl_bench.runner.config.options import Nested
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.settings import DEFINING
@@ -173,7 +173,7 @@ def _command(words: Sequence[str], sweep: bool) -> str:
 
 def _allowance(form: str, folders: Iterable[str], changes: Iterable[str] = ()) -> list[str]:
     try:
-        return stored.allowance(form, folders, changes)
+        return identity.allowance(form, folders, changes)
     except ConfigError:  # of a damaged config
         return []
 

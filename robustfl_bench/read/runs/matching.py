@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs.records import leaf, mapped_once, settings, text
 from robustfl_bench.read.runs.where import group_names, is_seed
-from robustfl_bench.runner.config import compose, options, stored
+from robustfl_bench.runner.config import compose, identity, options
 from robustfl_bench.runner.config.identity import UNHASHED
 from robustfl_bench.runner.config.words import PRESETS
 from robustfl_bench.runner.store.lines import Config as Config
@@ -207,7 +207,7 @@ def _resolved_once(words: tuple[str, ...]) -> compose.Resolved:
 @cache
 def _is_of_package(word: str) -> bool:
     """Whether an override sets a plain value, or chooses an option or a preset of the package."""
-    if (match := _PLAIN.fullmatch(word)) is None or "_target_" in word or match["key"] in (*stored.FORMS, "allow"):
+    if (match := _PLAIN.fullmatch(word)) is None or "_target_" in word or match["key"] in (*identity.FORMS, "allow"):
         return False
     names = options.listed(match["value"]) if match["key"] in (*GROUPS, *PRESETS) else ()
     return all(options.exists(match["key"], name) for name in names)

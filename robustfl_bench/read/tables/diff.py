@@ -11,7 +11,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.tables.sheets import Printed, Sheet
-from robustfl_bench.runner.config import compose, identity, stored
+from robustfl_bench.runner.config import compose, identity
 from robustfl_bench.runner.store import folders
 from robustfl_bench.train.code_digest import code_digest
 
@@ -32,7 +32,7 @@ class ComparedRun:
 def of_folder(path: str) -> ComparedRun:
     """The run of a folder. Raises ConfigError if the folder holds no run or its files cannot be read."""
     folder = Path(path).expanduser()
-    config = stored.read(folder)
+    config = identity.stored_config(folder)
     try:
         summary = folders.summary_in(folder)
     except records.Damaged as error:

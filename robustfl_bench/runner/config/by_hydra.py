@@ -19,7 +19,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench.base.errors import ConfigError, near
-from robustfl_bench.runner.config import omega, options, stored, words
+from robustfl_bench.runner.config import identity, omega, options, words
 from robustfl_bench.runner.config.beyond import ForHydra
 from robustfl_bench.runner.config.options import CONF, Search
 from robustfl_bench.runner.config.words import Override
@@ -47,7 +47,7 @@ class Composed(NamedTuple):
 def composing(overrides: Sequence[Override], search: Search, asked: ForHydra) -> Iterator[Composed]:
     """The config of overrides as Hydra composes it; within the context, ``${hydra:...}`` is resolved. Raises
     ConfigError."""
-    if forms := [one.text for one in overrides if one.key in stored.FORMS and one.written != "null"]:
+    if forms := [one.text for one in overrides if one.key in identity.FORMS and one.written != "null"]:
         raise ConfigError(f"{forms[0]} goes only with words that need no Hydra: a stored config has all its settings")
     if others := [one.text for one in overrides if one.root == "hydra" and one.key != "hydra.searchpath"]:
         raise ConfigError(f"{others[0]} is for the command robustfl-bench")

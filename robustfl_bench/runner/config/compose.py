@@ -12,10 +12,9 @@ from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.fields import options_of, type_of_field
 from robustfl_bench.base.trees import flatten, merge
 from robustfl_bench.parts.adapters import signatures
-from robustfl_bench.runner.config import assumed, beyond, changes, identity, options, outside, stored, words
+from robustfl_bench.runner.config import assumed, beyond, identity, options, outside, words
 from robustfl_bench.runner.config.beyond import NOTHING, Beyond, ForHydra
-from robustfl_bench.runner.config.changes import change
-from robustfl_bench.runner.config.choices import check_names, chosen, labels
+from robustfl_bench.runner.config.choices import bodies_of, change, check_names, chosen, chosen_by, labels
 from robustfl_bench.runner.config.interpolate import composed_here, interpolated
 from robustfl_bench.runner.config.options import HERE, Search
 from robustfl_bench.runner.config.targets import REQUIRED
@@ -31,7 +30,7 @@ _SWITCHES = {name: option for name, (option, _) in options_of(Switches).items()}
 _OF_A_SWEEP = ("results_dir", "wait", "retry_failed", "dry_run")
 """Scalars that a sweep reads as a whole."""
 
-_OF_THE_CALL = (*stored.FORMS, "allow", "origin")
+_OF_THE_CALL = (*identity.FORMS, "allow", "origin")
 """Settings that only the command line gives."""
 
 
@@ -123,8 +122,8 @@ def shared(overrides: Sequence[str], search: Search = HERE, hydra: ForHydra = NO
     whole = _finished(fixed, search, hydra, finish)
     for one in words.overrides(overrides):
         for each in (words.override(f"{one.target}={value}") for value in one.values if len(one.values) > 1):
-            if each.key in stored.FORMS:
-                stored.base([*fixed, each])
+            if each.key in identity.FORMS:
+                identity.base_of([*fixed, each])
             elif not hydra.composes and (each.key in GROUPS or each.root in PRESETS):
                 with suppress(Beyond):
                     check_names(each, search)
@@ -232,11 +231,11 @@ def _composed(
             raise Beyond(f"{one.text} is for Hydra")
         if one.root in PRESETS:
             for name in check_names(one, search):
-                bodies += changes.bodies(one.key, name, search)
-                by_presets |= changes.choices(one.key, name, search)
+                bodies += bodies_of(one.key, name, search)
+                by_presets |= chosen_by(one.key, name, search)
     asked = [words.override(f"{key}={name}") for key, name in by_presets.items()]
     asked += [one for one in overrides if one.place or one.key in GROUPS]
-    base = stored.base(overrides, trusted) if base is None else base
+    base = identity.base_of(overrides, trusted) if base is None else base
     tree, choices = chosen(asked, base, search)
     scalars = options.defaults()[1]
     tree |= {name: scalars[name] if base is None else base.get(name, scalars[name]) for name in SCALARS}
@@ -248,14 +247,14 @@ def _composed(
         params |= ((body.get("hydra") or {}).get("sweeper") or {}).get("params") or {}
         tree = merge(tree, {key: value for key, value in body.items() if key != "hydra"})
     for one in overrides:
-        if not (one.root in PRESETS or one.place or one.key in GROUPS or one.key in stored.FORMS):
+        if not (one.root in PRESETS or one.place or one.key in GROUPS or one.key in identity.FORMS):
             change(tree, one, search)
     return _Composed(_whole(tree), choices, params)
 
 
 _KNOWN = (*SCALARS, *GROUPS)
 
-_READ = frozenset((*_KNOWN, *stored.FORMS))
+_READ = frozenset((*_KNOWN, *identity.FORMS))
 
 _ROOTS = _READ | {*PRESETS, OWN}
 """The first words of keys that are read here."""
