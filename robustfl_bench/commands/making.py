@@ -17,10 +17,8 @@ from robustfl_bench.read.runs import archive, commands, origins, records
 from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE, MEASURED
-from robustfl_bench.runner.sweeps import progress
 from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
-from robustfl_bench.runner.sweeps.take import take
-from robustfl_bench.runner.sweeps.workers import take_with_workers
+from robustfl_bench.runner.sweeps.workers import take_quietly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +60,7 @@ def made_cells(
     """The same of runs by their overrides; those in other states than ``ended`` cannot be made."""
     sweep = Sweep(cells=tuple(cells), results_dir=making.results_dir)
     say(f"{what}: {len(sweep.cells)} runs")
-    with progress.shown(sweep), progress.quiet():
-        outcome = take(sweep) if making.jobs == 1 else take_with_workers(sweep, making.jobs, 1)
+    outcome = take_quietly(sweep, making.jobs)
     failed = Counter(end.reason for end in outcome.ends if end.status not in ended)
     if failed:
         reason, number = failed.most_common(1)[0]

@@ -132,7 +132,7 @@ def name_of(verb: Action) -> str:
 
 def again(words: Sequence[str], asked: object, options: Sequence[str]) -> str:
     """The command line of ``robustfl-bench`` with these words and with those of the options that were given."""
-    given = [word for option in options if (value := getattr(asked, option)) for word in (f"--{option}", value)]
+    given = [word for option in options if (value := getattr(asked, option)) for word in (f"--{option}", str(value))]
     return shlex.join(["robustfl-bench", *words, *given])
 
 

@@ -152,9 +152,7 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
     same: answers to questions of attackers, the aggregate from a sum, at all nodes that gossip, and with clients of
     equal weight. Promises hold in the first round and after others: they are also checked with a last aggregate.
     """
-    name, exempt = _name(rule), rule.exempt
-    unknown = sorted(set(exempt) - set(PROMISES))
-    _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(PROMISES)}")
+    name, exempt = _name(rule), _exempt(rule, PROMISES)
     held = _attributes(rule)
     for n in sorted({2 * num_byzantine + 3, clients}):
         try:
@@ -276,23 +274,25 @@ def _check_questions(name: str, rule: Aggregator, n: int, f: int) -> None:
 
 def _check_sum(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
     """Check that a rule gives the aggregate from the sum of messages, each of one client alone, if it can at all."""
-    if rule.from_sum() is None:
-        return
-    n = len(matrix)
-    updates = Updates(matrix, torch.arange(1.0, n + 1, dtype=torch.float64))
-    found, wanted = (each(updates, example_server(classes, clients=n)) for each in (SecureSum(rule), rule))
-    _require_aggregate(name, found, updates, f"from_sum, n={n}")
-    difference, size = (vector.double().norm() for vector in (found.vector - wanted.vector, wanted.vector))
-    _require(bool(difference <= 1e-5 * size), name, "sum", f"from_sum and aggregate differ, n={n}")
+    if rule.from_sum() is not None:
+        counts = torch.arange(1.0, len(matrix) + 1, dtype=torch.float64)
+        same = _is_same(name, rule, SecureSum(rule), Updates(matrix, counts), classes)
+        _require(same, name, "sum", f"from_sum and aggregate differ, n={len(matrix)}")
 
 
 def _check_weighted(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
     """Check that clients of equal sample counts give the aggregate in which they do not count by these."""
     updates = Updates(matrix, torch.full((len(matrix),), 7.0, dtype=torch.float64))
-    found, wanted = (each(updates, example_server(classes, clients=updates.n)) for each in (Weighted(rule), rule))
-    _require_aggregate(name, found, updates, f"aggregate_weighted, n={updates.n}")
-    difference, size = (vector.double().norm() for vector in (found.vector - wanted.vector, wanted.vector))
-    _require(bool(difference <= 1e-5 * size), name, "weights", f"equal counts change the aggregate, n={updates.n}")
+    same = _is_same(name, rule, Weighted(rule), updates, classes)
+    _require(same, name, "weights", f"equal counts change the aggregate, n={updates.n}")
+
+
+def _is_same(name: str, rule: Aggregator, form: Aggregator, updates: Updates, classes: Tensor) -> bool:
+    """Whether a rule and another form of it give nearly the same aggregate."""
+    made, wanted = (each(updates, example_server(classes, clients=updates.n)) for each in (form, rule))
+    _require_aggregate(name, made, updates, f"{type(form).__name__}, n={updates.n}")
+    difference, size = (vector.double().norm() for vector in (made.vector - wanted.vector, wanted.vector))
+    return bool(difference <= 1e-5 * size)
 
 
 def _check_nodes(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
@@ -435,14 +435,6 @@ def _check_crafted(attack: Attack, view: AttackView, case: str) -> Crafted:
     return crafted
 
 
-def _equal(one: Crafted, other: Crafted) -> bool:
-    """Whether two attacks have bit-identical uploads and memory; nan equals nan."""
-    pairs = [(one.rows, other.rows), *((value, other.memory.get(key)) for key, value in one.memory.items())]
-    return one.memory.keys() == other.memory.keys() and all(
-        second is not None and torch.equal(first.nan_to_num(), second.nan_to_num()) for first, second in pairs
-    )
-
-
 @_draws_from_streams
 def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> None:
     """Check the crafted updates and the poisoned samples of an attack.
@@ -454,19 +446,18 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
     ``shard`` returns a client's data of the kind that the attack needs. On other data an attack may raise ConfigError.
     The promises of ATTACK_PROMISES that the attack's ``exempt`` names with a reason are not checked.
     """
-    name = _name(attack)
-    unknown = sorted(set(attack.exempt) - set(ATTACK_PROMISES))
-    _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(ATTACK_PROMISES)}")
+    name, _ = _name(attack), _exempt(attack, ATTACK_PROMISES)
     held = _attributes(attack)
     for scale in (1e-12, 1.0, 1e12):
         for honest, num_byzantine in ((7, 3), (2, 5), (1, 2), (1, 1)):
             case = f"{honest} honest clients, {num_byzantine} attackers, updates of {scale:g}"
             views = [example_view(honest, num_byzantine, scale=scale) for _ in range(2)]
-            first = [_check_crafted(attack, view, case) for view in views]
-            _require(_equal(*first), name, "deterministic", f"the same view gives two results: {case}")
+            first, again = (_check_crafted(attack, view, case) for view in views)
+            same = alike((first.rows, dict(first.memory)), (again.rows, dict(again.memory)))
+            _require(same, name, "deterministic", f"the same view gives two results: {case}")
             second = example_view(honest, num_byzantine, seed=1, scale=scale)
             previous = mean_row(views[0].honest.matrix)
-            second = replace(second, round=1, previous=previous, memory=MappingProxyType(dict(first[0].memory)))
+            second = replace(second, round=1, previous=previous, memory=MappingProxyType(dict(first.memory)))
             _check_crafted(attack, second, f"{case}, round 2")
     _require_stateless(attack, held)
     try:
@@ -545,10 +536,7 @@ def check_protocol(protocol: Protocol, *overrides: str, rounds: int = 5) -> None
     must change neither the state that it was given nor the protocol. The promises of PROTOCOL_PROMISES that the
     protocol's ``exempt`` names with a reason are not checked.
     """
-    name, exempt = _name(protocol), protocol.exempt
-    unknown = sorted(set(exempt) - set(PROTOCOL_PROMISES))
-    known = ", ".join(PROTOCOL_PROMISES)
-    _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {known}")
+    name, exempt = _name(protocol), _exempt(protocol, PROTOCOL_PROMISES)
     honest = []
     for attack, rule in (("ipm", "average"), ("gauss", "coomed")):
         federation = _example_federation(protocol, f"attack={attack}", f"aggregator={rule}", *overrides)
@@ -596,6 +584,13 @@ def _example_federation(protocol: Protocol, *overrides: str) -> Federation:
 
 def _name(part: object) -> str:
     return type(part).__name__
+
+
+def _exempt(part: Aggregator | Attack | Protocol, promises: Mapping[str, str]) -> Mapping[str, str]:
+    """The promises that a part does not give, with a reason for each. Fails for what is no promise."""
+    unknown = sorted(set(part.exempt) - set(promises))
+    _require(not unknown, _name(part), "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(promises)}")
+    return part.exempt
 
 
 def _attributes(part: object) -> dict[str, Any]:

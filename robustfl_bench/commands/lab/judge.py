@@ -1,6 +1,5 @@
 """``robustfl-bench judge RULE``: a page on a rule, for somebody who must decide whether to take it."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import Making, check_overrides, made_all
-from robustfl_bench.commands.verb import Argument, command
+from robustfl_bench.commands.verb import Argument, again, command
 from robustfl_bench.lab.studies import judge as studies
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.runner.config import compose, identity, options
@@ -63,6 +62,7 @@ def judge(asked: JudgedRule) -> None:
     rule.check(clients)
     other.check(clients)
     say(f"{name}: checking its promises")
+    words = ["judge", asked.rule, *asked.overrides, "--against", asked.against, *["--quick"] * asked.quick]
     verdict = studies.Judgement(
         rule=name,
         rivals=rivals,
@@ -73,7 +73,7 @@ def judge(asked: JudgedRule) -> None:
         clients=clients,
         num_byzantine=f,
         accuracies=_accuracies(asked, trial, name, rivals),
-        command=_command(asked),
+        command=again(words, asked, ("seeds",)),
     )
     pages = studies.page(verdict)
     print(sheets.FORMATS[asked.format](pages), end="")
@@ -83,14 +83,6 @@ def judge(asked: JudgedRule) -> None:
 
 
 main = command(judge, "robustfl-bench judge")
-
-
-def _command(asked: JudgedRule) -> str:
-    """The command that makes the page again."""
-    quick, seeds = ["--quick"] * asked.quick, [] if asked.seeds is None else ["--seeds", str(asked.seeds)]
-    return shlex.join(
-        ["robustfl-bench", "judge", asked.rule, *asked.overrides, "--against", asked.against, *quick, *seeds]
-    )
 
 
 def _accuracies(asked: JudgedRule, trial: studies.Trial, name: str, rivals: Sequence[str]) -> studies.Accuracies:

@@ -23,7 +23,11 @@ def overrides(settings: Mapping[str, Any]) -> list[str]:
     mapping, or a list of these; None is the option ``none``. Any other value is written as it is.
     """
     return [
-        word for name, value in settings.items() for word in (_of_group if name in GROUPS else _scalar)(name, value)
+        word
+        for name, value in settings.items()
+        for word in (
+            _of_group(name, value) if name in GROUPS else [f"{name}={words.written(_plain(name, _called(value)))}"]
+        )
     ]
 
 
@@ -32,10 +36,6 @@ def _called(value: Any) -> Any:
     if isinstance(value, FunctionType):
         return outside.word(target_of(value))
     return [_called(item) for item in value] if isinstance(value, list) else value
-
-
-def _scalar(name: str, value: Any) -> list[str]:
-    return [f"{name}={words.written(_plain(name, _called(value)))}"]
 
 
 def _of_group(group: str, value: Any) -> list[str]:

@@ -12,10 +12,8 @@ from robustfl_bench.doors.api import data, objects
 from robustfl_bench.read.runs import records
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.store.folders import FAILED
-from robustfl_bench.runner.sweeps import progress
 from robustfl_bench.runner.sweeps.cells import Sweep
-from robustfl_bench.runner.sweeps.take import take
-from robustfl_bench.runner.sweeps.workers import take_with_workers
+from robustfl_bench.runner.sweeps.workers import take_quietly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,8 +75,7 @@ def made(listed: Sequence[tuple[str, ...]], config_dir: str | Path | None, n_job
     )
     for cell in asked.listed:
         _ = cell.asked  # composes it
-    with progress.shown(asked), progress.quiet():
-        outcome = take(asked) if n_jobs == 1 else take_with_workers(asked, n_jobs, 1)
+    outcome = take_quietly(asked, n_jobs)
     for reason, number in Counter(end.reason for end in outcome.ends if end.status == FAILED).items():
         warnings.warn(f"{number} of {len(listed)} runs failed: {reason}", stacklevel=4)
     return asked

@@ -59,7 +59,8 @@ def resolve(
     def finish(composed: _Composed) -> Resolved:
         if composed.unobeyed:
             raise ConfigError("; ".join(composed.unobeyed))
-        if base is not None and not any(one.key == assumed.NAME for one in given) and not _refers(base):
+        is_resolved = base is not None and not any("${" in str(value) for _, value in flatten(base))
+        if is_resolved and not any(one.key == assumed.NAME for one in given):
             _check_unresolved(composed.config)
         renamed = {one.root: outside.label_of(str(one.value)) for one in given if one.key == f"{one.root}._target_"}
         return Resolved(tuple(overrides), _resolved({**composed.config, **parts}), {**composed.choices, **renamed})
@@ -193,10 +194,6 @@ def _check_unresolved(config: Mapping[str, Any]) -> None:
             f"{assumed.NAME}={words.written(given)} of a resolved config may mean f={usual} here: give the config "
             f'before OmegaConf resolves it, or the word "{assumed.NAME}=..." with it'
         )
-
-
-def _refers(config: Mapping[str, Any]) -> bool:
-    return any("${" in str(value) for _, value in flatten(config))
 
 
 def _assumed(config: Mapping[str, Any]) -> int:

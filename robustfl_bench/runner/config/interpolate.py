@@ -4,10 +4,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runner.config import beyond
@@ -28,28 +28,28 @@ _HYDRA = ("hydra", "python_version")
 
 _now: ContextVar[datetime | None] = ContextVar("now", default=None)
 
-
 _composed_here: ContextVar[bool] = ContextVar("composed_here", default=False)
 
+Value = TypeVar("Value")
 
-@contextmanager
-def composed_here(is_cell: bool) -> Iterator[None]:
+
+def composed_here(is_cell: bool) -> AbstractContextManager[None]:
     """Within the context, what Hydra knows of itself is not about the cell whose config is resolved."""
-    token = _composed_here.set(is_cell)
-    try:
-        yield
-    finally:
-        _composed_here.reset(token)
+    return _being(_composed_here, is_cell)
+
+
+def at(seconds: float) -> AbstractContextManager[None]:
+    """Within the context, ``${now:%Y-%m-%d}`` is this time, else that at which it is read."""
+    return _being(_now, datetime.fromtimestamp(seconds))
 
 
 @contextmanager
-def at(seconds: float | None) -> Iterator[None]:
-    """Within the context, ``${now:%Y-%m-%d}`` is this time; None: that at which it is read."""
-    token = _now.set(None if seconds is None else datetime.fromtimestamp(seconds))
+def _being(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _now.reset(token)
+        variable.reset(token)
 
 
 def interpolated(value: Any, root: Mapping[str, Any]) -> Any:

@@ -77,7 +77,8 @@ def whole(group: str, part: Any) -> Any:
     does. Raises ConfigError for a class or function that cannot be imported."""
     if not isinstance(part, Mapping):
         return part
-    part = {name: _entered(group, value) if isinstance(value, list) else value for name, value in part.items()}
+    part = {name: [content(group, item) if isinstance(item, str) and is_class(item) else item for item in value]
+            if isinstance(value, list) else value for name, value in part.items()}  # fmt: skip
     if "_partial_" not in part:
         key, inner = adapted(part) or ("", {})
         return {**part, key: whole(group, inner)} if "_partial_" in inner else part
@@ -91,10 +92,6 @@ def whole(group: str, part: Any) -> Any:
     content = _adapted(group, adapter, target, found)
     key, _ = adapted(content) or ("rule", {})
     return merge(content, {key: rest})
-
-
-def _entered(group: str, items: list[Any]) -> list[Any]:
-    return [content(group, item) if isinstance(item, str) and is_class(item) else item for item in items]
 
 
 def word(target: str) -> str:

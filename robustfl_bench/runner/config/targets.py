@@ -24,8 +24,6 @@ PACKAGE = __package__.partition(".")[0]
 REQUIRED = "???"
 """The mark in a config for a value that must be given."""
 
-_MOST_NODES = 10_000  # of a stored config; a few hundred bytes of YAML can stand for billions
-
 
 def check(group: str, content: Any, place: str | None = None) -> None:
     """Raise ConfigError unless the content of a config group names a class of that group with valid options.
@@ -138,12 +136,9 @@ def packages(value: Any) -> list[str]:
 
 def _nodes(place: str, tree: Any) -> Iterator[tuple[str, Any]]:
     """All values in a tree of mappings and lists with their keys, outer ones first."""
-    waiting, seen = [(place, tree)], 0
+    waiting = [(place, tree)]
     while waiting:
         here, node = waiting.pop()
-        seen += 1
-        if seen > _MOST_NODES:
-            raise ConfigError(f"{here} is within more than {_MOST_NODES} values: no config of a run")
         yield here, node
         if isinstance(node, Mapping):
             waiting += [(f"{here}.{key}".lstrip("."), item) for key, item in node.items()]

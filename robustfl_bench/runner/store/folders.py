@@ -166,10 +166,6 @@ def damage(path: Path, summary: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _hashed(path: Path, size: int | None = None) -> "tuple[hashlib._Hash, int]":
     """As ``hashed``; that of nothing where there is no file."""
     return hashed(path, size) if path.exists() else (hashlib.sha256(), 0)
@@ -215,7 +211,7 @@ def _entry(digest: "hashlib._Hash", size: int) -> dict[str, Any]:
 def seal(summary: Mapping[str, Any]) -> dict[str, Any]:
     """A summary with the SHA-256 of all its other entries."""
     entries = {name: value for name, value in summary.items() if name != "seal"}
-    return entries | {"seal": _sha256(json.dumps(entries, sort_keys=True).encode())}
+    return entries | {"seal": hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()}
 
 
 class RunFolder:

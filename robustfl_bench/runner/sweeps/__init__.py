@@ -6,7 +6,6 @@ sweep.
 ``workers``   processes that take cells, on this machine, replaced when they are killed, or started by a user's class
 ``clusters``  jobs of Slurm and tasks of Ray that take cells
 ``progress``  how far a sweep has come, read from its run folders alone, and what one would do
-``plugins``   this package's sweeper and launchers; ``sources``: what Hydra needs to compose conf/ for them
 ``launch``    Hydra, which reads the command line of a sweep and starts its sweeper and its launcher; from there to a
               sweep and back
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -171,13 +171,6 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
         thread.join()
         if bar is not None:
             bar.close()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Within the context, runs do not print their results, a line each."""
-    with redirect_stdout(io.StringIO()):
-        yield
 
 
 def conclude(outcome: Outcome) -> Incomplete | None:

@@ -2,10 +2,12 @@
 describes; and how they are watched. On this machine one that is killed is replaced, and costs one resume."""
 
 import gc
+import io
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -19,6 +21,7 @@ from robustfl_bench.base.errors import TERMINATED, ConfigError, exit_code
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.experiment.machine import cores
 from robustfl_bench.runner.sweeps.cells import Incomplete, Outcome, Sweep
+from robustfl_bench.runner.sweeps.progress import shown
 from robustfl_bench.runner.sweeps.take import Taker, require_data, take, take_with
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -59,6 +62,12 @@ def check_at_least_one(**options: int | None) -> None:
     for name, value in options.items():
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ConfigError(f"hydra.launcher.{name} must be a whole number >= 1, got {value!r}")
+
+
+def take_quietly(sweep: Sweep, n_jobs: int) -> Outcome:
+    """Complete all cells in this process, or by ``n_jobs`` workers. Progress is shown, results are not printed."""
+    with shown(sweep), redirect_stdout(io.StringIO()):
+        return take(sweep) if n_jobs == 1 else take_with_workers(sweep, n_jobs, 1)
 
 
 def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
