@@ -76,7 +76,7 @@ class _PublicNames:
         package, _, inside = name.partition(".")
         if package != __name__ or os.path.exists(os.path.join(__path__[0], inside.partition(".")[0])):
             return None  # another package, or a wing of this one
-        from robustfl_bench.base.aliases import spec_of
+        from robustfl_bench.base.public import spec_of
 
         return spec_of(name)
 

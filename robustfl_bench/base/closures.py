@@ -8,7 +8,7 @@ from itertools import chain, product
 from pathlib import Path
 
 from robustfl_bench.base import remembered, units
-from robustfl_bench.base.aliases import real
+from robustfl_bench.base.public import real
 from robustfl_bench.base.units import COUNTS, USED, Klass, Members, Module, Symbol, Unit
 
 
