@@ -30,7 +30,7 @@ STATE = SHORT[1:9], (*SHORT[9:12], "too few seeds", "undecided", "not tested", S
 """Those of a paper's own page, in two tables that fit its width: the numbers, the claims."""
 BLOCK = re.compile(r"(<!-- (?:(?P<paper>\w+), )?made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 """What stands between these marks is written here, of one paper if the mark names it."""
-HOMES = {"byzfl": "successors", "karimireddy": "successors", "mean_labels": "successors", "fedbuff": "gossip",
+HOMES = {"brifca": "arfl", "byzfl": "successors", "karimireddy": "successors", "mean_labels": "successors", "fedbuff": "gossip",
          "worst": "blindspot", "planned": "blindspot", "resilience": "blindspot"}  # fmt: skip
 """The folder with the page on what is kept in a folder of results, where it is not the folder's own README.md."""
 

@@ -1,4 +1,4 @@
-"""The facts of results/arfl/README.md."""
+"""The facts of results/arfl/README.md on ARFL."""
 
 import pandas as pd
 

@@ -1,4 +1,4 @@
-"""The facts of results/brifca/README.md."""
+"""The facts of results/arfl/README.md on BRIFCA."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -87,7 +87,7 @@ def slopes(figure: str) -> list[str]:
     return [line.partition(", ")[2] for line in measured_in(f"brifca/{figure}.csv")["line"].unique()]
 
 
-PAGE = "results/brifca/README.md"
+PAGE = "results/arfl/README.md"
 
 FACTS = (
     Fact(
