@@ -1,5 +1,6 @@
 """Pages that people read: how many and how long they are, and what their first screen asks of a reader."""
 
+import os
 import re
 import shlex
 from functools import cache
@@ -129,3 +130,19 @@ def test_llms_txt_has_its_format() -> None:
         assert all(re.fullmatch(r"- \[[^\]]+\]\([^)]+\): .+", item) for item in items.splitlines())
     programs = re.findall(r"`(robustfl-\w+)`", about)
     assert programs == [*PROGRAMS]
+
+
+def test_links_to_headings_lead_to_headings() -> None:
+    def anchors(text: str) -> set[str]:
+        titles = re.findall(
+            r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+        )
+        return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+    found = [(name, path, anchor) for name, text in PAGES.items()
+             for path, anchor in re.findall(r"\]\(([^)\s#]*)#([^)\s]+)\)", text) if "://" not in path]  # fmt: skip
+    targets = [
+        (name, os.path.normpath(Path(name).parent / path) if path else name, anchor) for name, path, anchor in found
+    ]
+    assert len(found) > 15
+    assert [where for where in targets if where[2] not in anchors(PAGES[where[1]])] == []

@@ -150,7 +150,7 @@ FACTS = (
         lambda: [kilobytes("brace", "star")[0], kilobytes("brace", "ring")[0] / kilobytes("brace", "star")[0]],
     ),
     Fact(
-        "With the best round of ten it still errs {:.2f} without attack for 0.21",
+        "With the best round of ten it still errs {:.2f} without attack, the paper 0.21",
         lambda: [brace("best_accuracy").loc["krum", "none"]],
     ),
     Fact(
