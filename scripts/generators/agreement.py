@@ -1,5 +1,5 @@
 """Writes how well each paper is reproduced, from the runs that are kept in results/, into the overviews of
-results/README.md, results/<paper>/README.md and README.md. Run: make agreement
+results/README.md and README.md, and which of its claims are decided into its own page. Run: make agreement
 
 The site has the whole pages: every number of a paper, the verdicts on its claims, and the tables of each description in
 results/<folder>/<name>.yaml. ``robustfl-results table`` and ``agreement`` print them."""
@@ -26,12 +26,10 @@ SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "stand-ins inside"
 """The columns of the overview in README.md."""
 FIVE = ("arfl", "boba", "brace", "brifca", "raga")
 """The papers whose systems the package has whole, which README.md shows; it has single cells of others."""
-STATE = SHORT[1:9], (*SHORT[9:12], "too few seeds", "undecided", "not tested", SHORT[-1])
-"""Those of a paper's own page, in two tables that fit its width: the numbers, the claims."""
 BLOCK = re.compile(r"(<!-- (?:(?P<paper>\w+), )?made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 """What stands between these marks is written here, of one paper if the mark names it."""
-HOMES = {"brifca": "arfl", "byzfl": "successors", "karimireddy": "successors", "mean_labels": "successors", "fedbuff": "gossip",
-         "worst": "blindspot", "planned": "blindspot", "resilience": "blindspot"}  # fmt: skip
+HOMES = {"brifca": "arfl", "byzfl": "successors", "karimireddy": "successors", "mean_labels": "successors",
+         "fedbuff": "gossip", "worst": "blindspot", "planned": "blindspot", "resilience": "blindspot"}  # fmt: skip
 """The folder with the page on what is kept in a folder of results, where it is not the folder's own README.md."""
 
 
@@ -84,11 +82,8 @@ def _described(path: Path) -> str:
 def filled() -> dict[Path, str]:
     """What each file with an overview should hold."""
     scores = [*_measured().values()]
-    whole, of_papers = scorecard.overview(scores), dict[str | None, str]()
-    for place, score in enumerate(scores):
-        own = replace(whole, rows=whole.rows[place : place + 1])
-        counts = [_short(own, columns) for columns in STATE]
-        of_papers[score.name] = sheets.markdown([*counts, *claim_sheets.decided(score)])
+    whole = scorecard.overview(scores)
+    of_papers: dict[str | None, str] = {score.name: sheets.markdown(claim_sheets.decided(score)) for score in scores}
     made = {page: _filled(page, of_papers) for page in {home(score.name) for score in scores}}
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
     wanted = queue.queue(scores, None, _evidence().costs, str(RESULTS))
