@@ -1,13 +1,19 @@
 """What can be asked of a table: one line for each row, differences to a row, an order, LaTeX that fits its column."""
 
+import dataclasses
+import math
 import re
 import shutil
+import statistics
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from robustfl_bench.read.tables import sheets
+from robustfl_bench.read.runs import records
+from robustfl_bench.read.runs.values import describe
+from robustfl_bench.read.tables import layout, sheets
+from robustfl_bench.read.tables.table import Cell, Column, Table
 from tests import test_paper_tables, test_results
 from tests.conftest import run_cli
 
@@ -81,6 +87,38 @@ def test_few_seeds_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
             test_results.make_run(tmp_path, name, seed=seed, accuracy=accuracy)
         _, out, _ = run_cli(capsys, "table", "--format", "markdown", "--results-dir", tmp_path)
         assert words in out and out.count("**90.0 (0.0)**") == 2
+
+
+def test_bold_by_the_mean_alone_has_a_mark() -> None:
+    """A column whose cells have two seeds at most cannot be tested, where others can; the best mean has a mark."""
+    accuracy = describe("final_accuracy", records.nothing())
+    columns = tuple(Column(label, accuracy) for label in ("tested", "few"))
+    numbers = {"tested": ((90.0, 90.4, 90.2), (80.0, 80.3, 80.5)), "few": ((70.0, 71.0), (60.0, 61.0))}
+    cells = {}
+    for label, of_rules in numbers.items():
+        for rule, of_seeds in zip(("a", "b"), of_rules, strict=True):
+            seeds = {str(seed): number for seed, number in enumerate(of_seeds)}
+            cells["", rule, label] = Cell(statistics.fmean(of_seeds), 0.3, len(seeds), numbers=seeds)
+    table = Table("t", "rule", ("",), ("a", "b"), columns, cells)
+    (first, second) = layout.sheet(table).rows
+    assert [cell.text for cell in first[1:]] == ["90.2 (0.3)", "70.5 (0.3)?"] and all(cell.best for cell in first[1:])
+    assert not any(cell.best for cell in second) and "?" not in second[2].text
+    assert layout.sheet(table).bold.endswith("; ?: the best mean alone, fewer than 3 seeds")
+    for key in (("", "a", "few"), ("", "b", "few")):
+        table.cells[key] = dataclasses.replace(table.cells[key], seeds=0, state="missing", numbers={})
+    assert "?" not in layout.sheet(table).bold
+
+
+def test_a_stand_in_that_is_compared_with_none_is_not_the_best_of_its_column() -> None:
+    column = Column("ipm", describe("final_accuracy", records.nothing()))
+    own, other = {"0": 80.0, "1": 80.2, "2": 80.1}, {"0": 30.0}
+    cells = {("", "a", "ipm"): Cell(80.1, 0.1, 3, numbers=own), ("", "b", "ipm"): Cell(79.0, 0.1, 3, numbers=own),
+             ("", "c", "ipm"): Cell(30.0, math.nan, 1, numbers=other, stand_in="scale=quick")}  # fmt: skip
+    table = Table("t", "rule", ("",), ("a", "b", "c"), (column,), cells)
+    table.stand_ins = {"scale=quick": table}
+    assert table.best(column, "") == {"a", "b"} and "stand-ins among themselves" in layout.sheet(table).bold
+    alone = dataclasses.replace(table, rows=("c",))
+    assert alone.best(column, "") == {"c"}, "the only number of a column is its best"
 
 
 def test_five_columns_have_mean_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,7 +170,7 @@ def _heat(table: Table, across: str, add: _Add, look: Look) -> Heat:
         blocks=blocks,
         notes=[
             f"mean ± half of its {LEVEL:.0%} interval, n seeds; more shade is better, \u25be the worst of its row",
-            *(f"bold: {bold}" for bold in [layout.bold(table)] if bold),
+            *(f"bold: {bold}" for bold in [layout.bold(table, table.has_bold_by_mean)] if bold),
             *map(in_words, [*layout.footnotes(table), *agreement.mean_ranks(table)]),
         ],
         downloads=[_file(table, "csv", "csv", look), _file(table, "tex", "latex", look)],
@@ -199,7 +199,7 @@ def _shown(table: Table, cell: Cell, column: Column, best: bool, least: bool, pl
     bounds = interval([*cell.numbers.values()])
     half = f"±{bounds.high - bounds.mean:.{digits}f}" if bounds and math.isfinite(bounds.high) else ""
     return Shown(
-        words=f"{cell.mean:.{digits}f}".replace("-", "\u2212") + table.marks(cell),
+        words=f"{cell.mean:.{digits}f}".replace("-", "\u2212") + table.marks(cell, is_bold=best),
         spread=f"{half} n={cell.seeds}".strip(),
         number=cell.mean,
         share=_share(table, cell, column.value),

@@ -17,6 +17,7 @@ from typing import Any
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.tables.claims import KEYS, Claim, Key, Reason, about, read_reason
+from robustfl_bench.read.tables.printed import PaperLayout, read_layouts
 from robustfl_bench.runner.config import options
 
 _HERE = PACKAGE / "read" / "papers"
@@ -27,7 +28,7 @@ _COLUMN_KEYS = (*_HEADING_KEYS, "metric", "worst")
 _FIGURE_KEYS = ("title", "preset", "changes", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark",
                 "honest_shares_of")  # fmt: skip
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
-_SECTIONS = ("title", "every_table", "tables", "figures", "claims", "outliers")
+_SECTIONS = ("title", "every_table", "tables", "layouts", "figures", "claims", "outliers")
 AVERAGES = ("average", "fedavg")
 """The rules that are the plain mean, with equal weights or by the clients' samples."""
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
@@ -203,14 +204,15 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class Paper:
-    """All that one YAML file describes: tables and figures by name, claims about the tables, in order, and why cells of
-    the tables are outside."""
+    """All that one YAML file describes: tables, how the paper prints them, and figures by name, claims about the
+    tables, in order, and why cells of the tables are outside."""
 
     title: str
     tables: Mapping[str, PaperTable]
     figures: Mapping[str, PaperFigure]
     claims: tuple[Claim, ...] = ()
     reasons: tuple[Reason, ...] = ()
+    layouts: Mapping[str, PaperLayout] = field(default_factory=dict)
 
 
 @cache
@@ -222,6 +224,11 @@ def papers() -> Mapping[str, Paper]:
 def tables() -> dict[str, PaperTable]:
     """The tables of all papers, by name (``boba/table2_mnist``)."""
     return {name: table for paper in papers().values() for name, table in paper.tables.items()}
+
+
+def layouts() -> dict[str, PaperLayout]:
+    """The printed tables of all papers, by name (``boba/table2``)."""
+    return {name: layout for paper in papers().values() for name, layout in paper.layouts.items()}
 
 
 def figures() -> dict[str, PaperFigure]:
@@ -270,7 +277,9 @@ def read(path: Path) -> Paper:
                    for claim in _claims(name, entry, path.stem, paper_tables, f"{path}: claim {name}"))  # fmt: skip
     known = tuple(_reason(name, entry, path.stem, paper_tables, f"{path}: outlier {name}")
                   for name, entry in _section(content, "outliers", path).items())  # fmt: skip
-    return Paper(content.get("title", path.stem), paper_tables, paper_figures, claims, known)
+    cells = {name: table.keys for name, table in paper_tables.items()}
+    printed_as = read_layouts(_section(content, "layouts", path), cells, path.stem, f"{path}")
+    return Paper(content.get("title", path.stem), paper_tables, paper_figures, claims, known, printed_as)
 
 
 def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:

@@ -45,9 +45,13 @@ def render(tables: Sequence[Table], form: str, look: Look = Look()) -> str:
     if form == "csv" and not look.versus:
         return _csv(tables)
     make = partial(versus, rival=look.versus) if look.versus else partial(sheet, compact=look.compact)
-    asked = {name: getattr(look, name) for name in ("caption", "label", "width", "names", "bare")}
-    printed = [replace(make(table), **asked) for table in tables]
-    return sheets.FORMATS[form](printed)
+    return render_sheets([make(table) for table in tables], form, look)
+
+
+def render_sheets(made: Sequence[Sheet], form: str, look: Look) -> str:
+    """The sheets in this format, with the caption, the label and the rest that is asked for."""
+    asked = {name: asked for name in ("caption", "label", "width", "names", "bare") if (asked := getattr(look, name))}
+    return sheets.FORMATS[form]([replace(sheet, **asked) for sheet in made])
 
 
 def sheet(table: Table, compact: bool = False) -> Sheet:
@@ -68,7 +72,7 @@ def sheet(table: Table, compact: bool = False) -> Sheet:
         rows=rows,
         labels=len(labels),
         footnotes=footnotes(table, differences=not compact),
-        bold=bold(table),
+        bold=bold(table, table.has_bold_by_mean),
         report=[*(agreement.report(table) if table.compared else ()), *agreement.mean_ranks(table)],
         todos=table.todos,
     )
@@ -86,8 +90,8 @@ def _compactly(table: Table) -> str:
     return f"measured mean{seeds} (published)"
 
 
-def bold(table: Table) -> str:
-    """What bold means, and whether the seeds are too few for it."""
+def bold(table: Table, by_mean: bool) -> str:
+    """What bold means, whether the seeds are too few for it, and what a question mark means if some are ``by_mean``."""
     if not table.seeds or not any(column.value.better for column in table.columns):
         return ""
     fewest, most = table.seeds[0], table.seeds[-1]
@@ -96,6 +100,8 @@ def bold(table: Table) -> str:
         return f"the best number of its column; with {seeds}, differences cannot be told from noise"
     few = f"; with {fewest} seeds few differences can be told" if fewest == most < FEW else ""
     few = few or "; only cells with the most seeds of their column" * (fewest < most)
+    few += "; stand-ins among themselves" * (len(table.kinds) > 1)
+    few += f"; ?: the best mean alone, fewer than {COMPARED} seeds" * by_mean
     return f"tied with the best of its column, by paired differences over shared seeds (95%){few}"
 
 
@@ -118,7 +124,7 @@ def _lines(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -> 
         else:
             digits, against = column.value.digits, cell.against
             line = [
-                Printed(_number(table, cell, digits), row in best[column.label], cell.note),
+                Printed(_number(table, cell, digits, row in best[column.label]), row in best[column.label], cell.note),
                 Printed(against.printed, row in table.best_published(column, block), against.note)
                 if against
                 else Printed(""),
@@ -148,7 +154,8 @@ def _compact(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -
             words += f" ({cell.against.number:.{column.value.digits}f})"
         elif cell.seeds > 1:
             words += f"±{cell.sd:.{column.value.digits}f}"
-        line.append(Printed(words + table.marks(cell), row in best[column.label], cell.note))
+        is_bold = row in best[column.label]
+        line.append(Printed(words + table.marks(cell, is_bold=is_bold), is_bold, cell.note))
     return line
 
 
@@ -191,9 +198,9 @@ def _versus(table: Table, block: str, row: str, rival: str, column: Column) -> P
     )
 
 
-def _number(table: Table, cell: Cell, digits: int) -> str:
+def _number(table: Table, cell: Cell, digits: int, is_bold: bool) -> str:
     seeds = f" [n={cell.seeds}]" if table.shows_seeds and cell.seeds and not cell.worst else ""
-    return cell.text(digits) + table.marks(cell) + seeds
+    return cell.text(digits) + table.marks(cell, is_bold=is_bold) + seeds
 
 
 def _rounded(table: Table) -> list[str]:

@@ -6,13 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
+from itertools import groupby
 
 from robustfl_bench.base.console import as_json, printable
 from robustfl_bench.runner.config.names import in_words, readable
 from robustfl_bench.runner.store.lines import guarded
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-          ">": r"\textgreater{}", **{character: f"\\{character}" for character in "&%$#_{}"}}  # fmt: skip
+          ">": r"\textgreater{}", "|": r"\textbar{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "±": r"$\pm$",
+          "\u03b1": r"$\alpha$", "φ": r"$\phi$",
+          **{character: f"\\{character}" for character in "&%$#_{}"}}  # fmt: skip
 _NUMBER = re.compile(r"[<>~+(-]* ?\d")  # the beginning of one
 
 
@@ -57,7 +60,8 @@ def _joined(todos: Sequence[Todo]) -> Todo:
 class Sheet:
     """A table to print.
 
-    The first of the lines ``above`` it is its title. Each row begins with ``labels`` label cells. ``footnotes`` and the
+    The first of the lines ``above`` it is its title. ``groups`` are the words above the heading of each column; columns
+    beside each other with the same are a group. Each row begins with ``labels`` label cells. ``footnotes`` and the
     meaning of ``bold`` type are part of the table in every format. The ``report`` on the table, and the ``todos``,
     which it lacks, are printed below it, in LaTeX as comments. In LaTeX the table has a ``caption``, by default the
     title, a ``label``, and a ``width`` that it fits: ``column``, ``page``, or none; in a ``bare`` one, footnotes are
@@ -78,6 +82,21 @@ class Sheet:
     width: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     bare: bool = False
+    groups: Sequence[str] = ()
+
+    @property
+    def spans(self) -> list[tuple[str, int, int]]:
+        """The groups of columns: the words, the first column and the one after the last."""
+        spans, at = [], 0
+        for words, columns in groupby(self.groups):
+            spans.append((words, at, at := at + len([*columns])))
+        return spans
+
+    @property
+    def whole_heading(self) -> Sequence[str]:
+        """The headings, each with its group."""
+        groups = self.groups or [""] * len(self.heading)
+        return [" ".join(filter(None, both)) for both in zip(groups, self.heading, strict=True)]
 
     def is_heading(self, row: Sequence[Printed]) -> bool:
         """Whether a row is the name of the block below it."""
@@ -101,8 +120,13 @@ def text(sheets: Sequence[Sheet]) -> str:
     for sheet in sheets:
         grid = _grid(sheet)
         widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+        for words, first, end in sheet.spans:
+            widths[end - 1] += max(0, len(words) - sum(widths[first:end]) - 2 * (end - first - 1))
         lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in grid]
         lines.insert(1, "-" * max(map(len, lines)))
+        if sheet.groups:
+            wide = (words.ljust(sum(widths[first:end]) + 2 * (end - first - 1)) for words, first, end in sheet.spans)
+            lines.insert(0, "  ".join(wide).rstrip())
         parts.append("\n".join([*sheet.above, "", *lines, *sheet.footnotes]))
         parts += ["\n".join(sheet.report)] if sheet.report else []
     return "\n\n".join([*parts, "\n".join(_todo_lines(sheets))]).rstrip("\n") + "\n"
@@ -113,6 +137,9 @@ def markdown(sheets: Sequence[Sheet]) -> str:
     parts = []
     for sheet in map(with_names, sheets):
         heading, *rows = _grid(sheet, _markdown_escape, "**{}**".format, " <sup>[{}]</sup>".format)
+        if sheet.groups:
+            groups = map(_markdown_escape, sheet.groups)
+            heading = ["<br>".join(filter(None, both)) for both in zip(groups, heading, strict=True)]
         lines = [heading, ["---" if words else "---:" for words in sheet.of_words()], *rows]
         parts.append("  \n".join(map(_markdown_escape, sheet.above)))
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
@@ -130,23 +157,32 @@ def latex(sheets: Sequence[Sheet]) -> str:
     parts = [r"% needs \usepackage{booktabs" + (",graphicx" if fitted else "") + "}"]
     for sheet in map(with_names, sheets):
         note = (lambda number: "") if sheet.bare else r"\textsuperscript{{[{}]}}".format
-        heading, *rows = _grid(sheet, _latex_escape, r"\textbf{{{}}}".format, note, minus="$-$")
+        heading, *rows = _grid(sheet, latex_words, r"\textbf{{{}}}".format, note, minus="$-$")
         environment, length = WIDTHS.get(sheet.width, ("table", ""))
         parts += [f"% {line}" for line in sheet.above]
         parts.append(rf"\begin{{{environment}}}" + "\n  \\centering")
-        parts.append(f"  \\caption{{{sheet.caption or _latex_escape(sheet.above[0]) + '.'}}}")
+        parts.append(f"  \\caption{{{sheet.caption or latex_words(sheet.above[0]) + '.'}}}")
         parts += [f"  \\label{{{sheet.label}}}"] if sheet.label else []
         if length:  # a wider table is scaled down, others keep their size
             parts.append("  \\footnotesize\\setlength{\\tabcolsep}{3pt}%\n  \\sbox0{%")
         alignment = "".join("l" if words else "r" for words in sheet.of_words())
         parts.append(f"  \\begin{{tabular}}{{{alignment}}}\n    \\toprule")
+        if sheet.groups:
+            spans = [(rf"\multicolumn{{{end - first}}}{{c}}{{{latex_words(words)}}}" if words else "", first, end)
+                     for words, first, end in sheet.spans]  # fmt: skip
+            parts.append(_latex_row([words or "&" * (end - first - 1) for words, first, end in spans]))
+            parts.append(
+                "    " + " ".join(rf"\cmidrule(lr){{{first + 1}-{end}}}" for words, first, end in spans if words)
+            )
         parts.append(f"{_latex_row(heading)}\n    \\midrule")
-        parts += map(_latex_row, rows)
+        for row, cells in zip(sheet.rows, rows, strict=True):
+            begins = sheet.labels > 1 and sheet.groups and row[0].text and row is not sheet.rows[0]
+            parts += ["    \\midrule"] * bool(begins) + [_latex_row(cells)]
         parts.append("    \\bottomrule\n  \\end{tabular}")
         if length:
             parts.append(rf"  }}\ifdim\wd0>{length}\resizebox{{{length}}}{{!}}{{\usebox0}}\else\usebox0\fi")
         notes = below(sheet)
-        parts += [] if sheet.bare else [rf"  \par\footnotesize {_latex_escape(line)}" for line in notes]
+        parts += [] if sheet.bare else [rf"  \par\footnotesize {latex_words(line)}" for line in notes]
         parts.append(rf"\end{{{environment}}}")
         parts += [f"% {line}" for line in notes] if sheet.bare else []
         parts += [f"% {line}" for line in sheet.report]
@@ -163,6 +199,7 @@ def with_names(sheet: Sheet) -> Sheet:
         sheet,
         above=[*map(name, sheet.above[:1]), *map(in_words, sheet.above[1:])],
         heading=[*map(name, sheet.heading)],
+        groups=[*map(name, sheet.groups)],
         rows=rows,
         footnotes=[*map(in_words, sheet.footnotes)],
         report=[*map(in_words, sheet.report)],
@@ -222,7 +259,7 @@ def plain_csv(sheets: Sequence[Sheet]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for sheet in sheets:
-        writer.writerow(map(guarded, sheet.heading))
+        writer.writerow(map(guarded, sheet.whole_heading))
         writer.writerows([guarded(cell.text) for cell in row] for row in sheet.rows)
     return out.getvalue()
 
@@ -233,7 +270,7 @@ def plain_json(sheets: Sequence[Sheet]) -> str:
         {
             "title": sheet.above[0],
             "remarks": sheet.above[1:],
-            "columns": sheet.heading,
+            "columns": sheet.whole_heading,
             "rows": [[cell.text for cell in row] for row in sheet.rows],
             "best": [[cell.best for cell in row] for row in sheet.rows],
             "notes": [*sheet.footnotes, *([f"best: {sheet.bold}"] if sheet.bold else [])],
@@ -252,6 +289,7 @@ def _of_printable(write: Callable[[Sequence[Sheet]], str]) -> Callable[[Sequence
             sheet,
             above=list(map(printable, sheet.above)),
             heading=list(map(printable, sheet.heading)),
+            groups=list(map(printable, sheet.groups)),
             rows=[[replace(cell, text=printable(cell.text)) for cell in row] for row in sheet.rows],
             footnotes=list(map(printable, sheet.footnotes)),
             report=list(map(printable, sheet.report)),
@@ -299,5 +337,6 @@ def _markdown_escape(words: str) -> str:
     return "".join(word for pair in zip(escaped, [*links, ""], strict=True) for word in pair)
 
 
-def _latex_escape(words: str) -> str:
+def latex_words(words: str) -> str:
+    """The words as LaTeX prints them."""
     return "".join(_LATEX.get(character, character) for character in words)

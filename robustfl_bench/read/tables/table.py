@@ -13,7 +13,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.runs import commands
 from robustfl_bench.read.runs.learning import TOO_SMALL, UNLEARNED, unlearned
 from robustfl_bench.read.runs.records import text
-from robustfl_bench.read.runs.statistics import indistinguishable, two_samples
+from robustfl_bench.read.runs.statistics import COMPARED, indistinguishable, two_samples
 from robustfl_bench.read.runs.values import Measured, Value
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables.claims import Key as Key
@@ -264,14 +264,25 @@ class Table:
         """Whether a cell lacks runs. A cell that shows its number of seeds may have fewer seeds."""
         return cell.partial and (cell.worst or not self.shows_seeds)
 
-    def marks(self, *cells: Cell) -> str:
-        """The marks behind a number of these cells: a tilde for rounded products, a star for lacking runs, and the
-        letter of each stand-in."""
+    def by_mean(self, cell: Cell) -> bool:
+        """Whether the cell, if it is bold, is so by its mean alone, as its seeds are too few, and others are tested."""
+        return 0 < cell.seeds < COMPARED <= self.seeds[-1]
+
+    @property
+    def has_bold_by_mean(self) -> bool:
+        """Whether a bold cell is so by its mean alone."""
+        return any(self.by_mean(self.cells[block, row, column.label]) for block in self.blocks
+                   for column in self.columns for row in self.best(column, block))  # fmt: skip
+
+    def marks(self, *cells: Cell, is_bold: bool = False) -> str:
+        """The marks behind a number of these cells: a tilde for rounded products, a star for lacking runs, the letter
+        of each stand-in, and a question mark for bold type ``by_mean``."""
         kinds = [words for words in self.kinds if words and any(cell.stand_in == words for cell in cells)]
         return (
             "~" * any(cell.rounded for cell in cells)
             + "*" * any(map(self.incomplete, cells))
             + "".join(map(self.mark, kinds))
+            + "?" * (is_bold and any(map(self.by_mean, cells)))
         )
 
     def mark(self, stand_in: str) -> str:
@@ -281,16 +292,19 @@ class Table:
     def best(self, column: Column, block: str) -> set[str]:
         """The rows that are statistically indistinguishable from the best number of a column in a block, or print the
         same number. Incomplete cells, and those with fewer seeds than others, are left out. Stand-ins are compared only
-        with those of the same settings.
+        with those of the same settings; a number that is compared with none is not the best of its column.
         """
-        return {row for kind in self.kinds for row in self._best(column, block, kind)}
+        numbers = sum(
+            self.cells[key].seeds > 0 for row in self.rows if (key := (block, row, column.label)) in self.cells
+        )
+        return {row for kind in self.kinds for row in self._best(column, block, kind, numbers)}
 
-    def _best(self, column: Column, block: str, stand_in: str) -> set[str]:
+    def _best(self, column: Column, block: str, stand_in: str, numbers: int) -> set[str]:
         cells = {row: cell for row in self.rows
                  if (cell := self.cells.get((block, row, column.label))) and cell.stand_in == stand_in}  # fmt: skip
         cells = {row: cell for row, cell in cells.items()
                  if cell.seeds and not self.incomplete(cell) and math.isfinite(cell.mean)}  # fmt: skip
-        if not cells or not column.value.better:
+        if not cells or not column.value.better or len(cells) == 1 < numbers:
             return set()
         alike = indistinguishable({row: cell.numbers for row, cell in cells.items()}, column.value.better)
         printed = {row: (cell.seeds, f"{cell.mean:.{column.value.digits}f}") for row, cell in cells.items()}
