@@ -6,7 +6,9 @@ import shlex
 import shutil
 import subprocess
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,9 @@ from PIL import Image
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.pages import figures, plots
 from robustfl_bench.read.pages.pictures import curves, heat
-from robustfl_bench.read.pages.pictures.canvas import SHOWN, WIDTHS, Frame, drawable, save
+from robustfl_bench.read.pages.pictures.canvas import HIGHEST, SHOWN, WIDTHS, Frame, drawable, save, spaced
 from robustfl_bench.read.pages.pictures.curves import COLUMNS, Curves
-from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, COMPARED, ramp, series, styles
+from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, COMPARED, Style, ramp, series, styles
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.tables import described as papers
 from robustfl_bench.runner.config import identity, names, options
@@ -53,6 +55,21 @@ def test_in_a_figure_of_all_rules_each_has_a_colour_and_a_marker_of_its_own() ->
 def test_methods_that_are_compared_differ_in_colour_and_in_marker(names: str) -> None:
     chosen = styles(names.split()).values()
     assert len({colour for colour, *_ in chosen}) == len({marker for _, marker, _ in chosen}) == len(names.split())
+    assert all(style == COMPARED[options.original("aggregator", name)] for name, style in styles(names.split()).items())
+    assert_told_apart_in_grey(list(chosen))
+
+
+def assert_told_apart_in_grey(drawn: Sequence[Style]) -> None:
+    """No two lines of about one lightness have the same dashes."""
+    for (first, _, dash), (second, _, other) in combinations(drawn, 2):
+        assert dash != other or abs(lightness(first) - lightness(second)) > 0.06, (first, second, dash)
+
+
+@pytest.mark.parametrize("names", ["krum rule_of_mine", "krum mca trmean coomed fltrust cfl", "boba geomed rage zeno"])
+def test_no_two_lines_of_any_figure_look_alike_in_grey(names: str) -> None:
+    assert_told_apart_in_grey(list(styles(names.split()).values()))
+    assert_told_apart_in_grey(list(series(names.split()).values()))
+    assert_told_apart_in_grey(list(series([str(value) for value in range(len(names.split()) + 1)]).values()))
 
 
 def test_only_methods_that_a_paper_compares_have_a_style_by_hand() -> None:
@@ -120,7 +137,43 @@ def test_widths_are_those_of_paper_and_letters_are_legible(results: Path, width:
     for figure in drawings:
         assert figure.get_figwidth() == WIDTHS[width]
         texts = [text for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
-        assert texts and min(text.get_fontsize() for text in texts) >= 6
+        assert texts and min(text.get_fontsize() for text in texts) >= 6.5
+
+
+def panelled(values: int, names: int) -> Curves:
+    """Lines of so many values in so many panels each, against a setting with close and long numbers."""
+    rows = [(f"v{value}", f"panel {name}", "krum", x, 10.0 * value + x, x, x) for value in range(values)
+            for name in range(names) for x in (20, 50, 100, 200, 400, 100000)]  # fmt: skip
+    labels = {f"v{value}": f"Value {value} [%]" for value in range(values)}
+    return Curves(pd.DataFrame(rows, columns=list(COLUMNS)), "num_clients", labels, log="x")
+
+
+@pytest.mark.parametrize(
+    ("values", "names", "across", "width"),
+    [(1, 1, 1, "column"), (1, 8, 2, "column"), (1, 12, 2, "column"), (1, 20, 5, "page"), (2, 4, 2, "column"),
+     (2, 3, 3, "column"), (2, 10, 5, "page")],
+)  # fmt: skip
+def test_a_picture_is_as_wide_as_a_column_unless_it_would_be_higher_than_a_page(
+    values: int, names: int, across: int, width: str
+) -> None:
+    figure = curves.draw(panelled(values, names))
+    assert figure.get_figwidth() == WIDTHS[width] and figure.axes[0].get_gridspec().ncols == across
+    assert figure.get_figheight() < HIGHEST
+    if values > 1:  # a value keeps its scale, also in the second of its rows, and its name is at each of them
+        first, second = (figure.axes[value * names : (value + 1) * names] for value in range(2))
+        assert len({axis.get_ylim() for axis in first}) == 1 and {axis.get_ylabel() for axis in second[::across]} == {
+            "Value 1 [%]"
+        }
+
+
+def test_numbers_below_an_axis_do_not_touch() -> None:
+    axis = curves.draw(panelled(1, 8)).axes[-1]
+    words = [label.get_text() for label in axis.get_xticklabels()]
+    assert words[0] == "20" and 2 <= len(words) < 6 and spaced([1, 1.1, 5], ["100", "200", "300"], 2) == [0, 2]
+    plain = curves.draw(replace(panelled(1, 1), log="xy"))
+    plain.draw_without_rendering()
+    assert "100" in (words := [label.get_text() for label in plain.axes[0].get_yticklabels()])
+    assert not any("$" in word for word in words), "exponents are too small to read"
 
 
 @pytest.mark.skipif(shutil.which("pdffonts") is None, reason="pdffonts (poppler-utils) is not installed")

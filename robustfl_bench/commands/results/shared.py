@@ -32,7 +32,10 @@ class PictureLook:
     """The format of a picture."""
 
     width: Annotated[
-        str, Argument("width in a paper: 3.3 or 6.9 inches (depends on the panels)", choices=tuple(WIDTHS))
+        str,
+        Argument(
+            "width in a paper: 84 or 175 mm (84, unless the picture would be higher than a page)", choices=tuple(WIDTHS)
+        ),
     ] = ""
     title: Annotated[str | None, Argument("title of the picture", "WORDS")] = None
     bare: Annotated[bool, Argument("no title: a paper has its caption")] = False

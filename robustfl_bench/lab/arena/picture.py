@@ -110,7 +110,8 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
         axis.set_xlim(-3, 106)
         axis.grid(True, axis="x")
         axis.set_axisbelow(True)
-    axes[-1].set_xlabel(f"score, {LOWEST}: 0 is guessing, 100 the honest clients alone")
+    scale = f"score, {LOWEST}: 0 is guessing, 100 the honest clients alone"
+    axes[-1].set_xlabel(wrapped(scale, 0.6 * figure.get_figwidth()))
     figure.legend(
         list(handles.values()), list(handles), loc="outside upper center", frameon=False, borderpad=0, labelspacing=0.2
     )
@@ -121,8 +122,8 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
 def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     """The best rule of each division in each panel: its score, the lowest known so far, with its interval, by whether
     it reads server data."""
-    width = WIDTHS[frame.width or "page"]
-    figure = sheet(width, 0.6 + 0.31 * len(arena.panels))
+    width = WIDTHS[frame.width or "column"]
+    figure = sheet(width, 0.9 + 0.31 * len(arena.panels))
     axis = figure.subplots()
     marks = defaultdict[int, list[tuple[float, float]]](list)
     alone = []
@@ -142,7 +143,7 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
                 f"{frame.name(best)}{_MARK * bool(mark(panel, best))}",
                 transform=axis.get_yaxis_transform(),
                 va="center",
-                fontsize=6,
+                fontsize=6.5,
                 color=_COLOURS[number],
             )
         if panel.server:
@@ -158,9 +159,9 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
         [wrapped(frame.name(arena.titled(panel)), width / 4) for panel in arena.panels.values()],
     )
     axis.invert_yaxis()
-    axis.set_xlim(-3, 125)
+    axis.set_xlim(-3, 106)
     scale = f"score, {LOWEST}: 0 is guessing, 100 what the honest clients alone reach"
-    axis.set_xlabel(wrapped(frame.axis("x", scale), 0.7 * width))
+    axis.set_xlabel(wrapped(frame.axis("x", scale), 0.6 * width))
     axis.grid(True, axis="x")
     if any(text.get_text().endswith(_MARK) for text in axis.texts):
         axis.plot([], [], " ", label=f"{_MARK.strip()}: does not beat the server's data alone")

@@ -25,6 +25,9 @@ SUFFIXES = (".png", ".pdf", ".svg")
 WIDTHS = {"column": 3.3, "page": 6.9}
 """Inches of a column and of a page with two of them, in most conferences."""
 _ACROSS = {"column": 2, "page": 5}
+_IN_COLUMN = 12  # panels: more are as wide as a page
+HIGHEST = 9.2
+"""Inches of a page, and on a phone less than two screens of a picture as wide as a column."""
 _LINE, _LETTER = 0.135, 0.055  # inches of a line and of a letter of the small print
 
 PRINTED, SHOWN = 300, 200
@@ -47,9 +50,9 @@ _Drawn = TypeVar("_Drawn")
 
 @dataclass(frozen=True)
 class Frame:
-    """The format of a picture: a width of WIDTHS (by default that of a column for one or two panels), a title
-    in place of the usual one, words in place of labels, and limits. Labels are those of lines and panels, ``x`` and
-    ``y`` of the axes, and ``key`` of the legend.
+    """The format of a picture: a width of WIDTHS (by default that of a column, which a phone shows, too, unless the
+    picture would be higher than a page), a title in place of the usual one, words in place of labels, and limits.
+    Labels are those of lines and panels, ``x`` and ``y`` of the axes, and ``key`` of the legend.
     """
 
     width: str = ""
@@ -98,10 +101,15 @@ def sheet(width: float, height: float) -> Figure:
 def panels(
     number: int, frame: Frame, height: float = 1.35, across: int = 0, share_y: bool | Literal["row"] = True
 ) -> tuple[Figure, list[Axes]]:
-    """A figure and its panels, each ``height`` inches, at most ``across`` in a row; ``finish`` completes it."""
-    width = frame.width or ("column" if number <= _ACROSS["column"] else "page")
-    across = min(across or number, number, _ACROSS[width])
-    full = [count for count in range(across, across // 2, -1) if number % count == 0]  # rows without a gap, if any
+    """A figure and its panels, each ``height`` inches, at most ``across`` in a row; ``finish`` completes it. With
+    ``share_y`` for a row, a row that is too wide breaks into rows of the same length, if it can."""
+    most = _ACROSS["column"]
+    fits = number <= most or (number <= _IN_COLUMN and height * number / most <= HIGHEST)
+    width = frame.width or ("column" if fits else "page")
+    whole_row = across or number
+    across = min(whole_row, number, _ACROSS[width] + (share_y == "row" and width == "column"))
+    fewest = 2 if share_y == "row" else across // 2 + 1
+    full = [count for count in range(across, fewest - 1, -1) if whole_row % count == 0]  # rows without a gap, if any
     across = full[0] if full else math.ceil(number / math.ceil(number / across))
     down = math.ceil(number / across)
     figure = sheet(WIDTHS[width], height * down)
@@ -161,14 +169,14 @@ def _columns(words: Sequence[str], width: float, key: str) -> tuple[int, int]:
 
 def grid(axis: Axes, title: str) -> None:
     """Add the title of a panel and thin grid lines behind its content."""
-    axis.set_title(wrapped(title, 34 * _LETTER))
+    axis.set_title(wrapped(title, min(34 * _LETTER, room(axis) + 0.2)))
     axis.grid(True)
     axis.set_axisbelow(True)
 
 
 def wrapped(words: str, inches: float) -> str:
-    """The words with line breaks, so that each line in the small print is at most ``inches`` wide."""
-    return "\n".join(map(drawable, textwrap.wrap(words, int(inches / _LETTER), break_on_hyphens=False)))
+    """The words with line breaks, so that each line in the small print is at most ``inches`` wide, or has nine letters."""
+    return "\n".join(map(drawable, textwrap.wrap(words, max(9, int(inches / _LETTER)), break_on_hyphens=False)))
 
 
 def drawable(words: str) -> str:
@@ -184,14 +192,50 @@ def drawable(words: str) -> str:
     return words
 
 
+def room(axis: Axes) -> float:
+    """About the inches that the content of a panel has across, before there is a layout."""
+    cells, figure = axis.get_gridspec(), axis.get_figure(root=True)
+    assert figure is not None
+    return float(figure.get_size_inches()[0]) / (cells.ncols if cells else 1) - 0.45
+
+
+def spaced(places: Sequence[float], words: Sequence[str], inches: float) -> list[int]:
+    """Which of the labels are written at ascending places of an axis of this length, so that none touches another."""
+    shown, end = list[int](), -math.inf
+    reach = (places[-1] - places[0]) or 1.0
+    for number, (place, word) in enumerate(zip(places, words, strict=True)):
+        middle, half = (place - places[0]) / reach * inches, _LETTER * (len(word) + 1) / 2
+        if middle - half >= end:
+            shown.append(number)
+            end = middle + half
+    return shown
+
+
 def whole_ticks(axis: Any, ticks: Sequence[float] = (), limit: int = 7) -> None:
-    """Ticks of an ``axis.xaxis`` at whole numbers: all that are drawn while they are few."""
+    """Ticks of an ``axis.xaxis`` at whole numbers: all that are drawn while they are few and have room."""
     from matplotlib.ticker import MaxNLocator
 
-    if 0 < len(set(ticks)) <= limit:
-        axis.set_ticks(sorted(set(ticks)))
+    limit = min(limit, max(3, int(room(axis.axes) / 0.22)))
+    places = sorted(set(ticks))
+    if 0 < len(places) <= limit:
+        axis.set_ticks([places[at] for at in spaced(places, [f"{place:g}" for place in places], room(axis.axes))])
     else:
         axis.set_major_locator(MaxNLocator(limit - 1, integer=True))
+
+
+def plain_powers(axis: Any) -> None:
+    """Label the ticks of a logarithmic ``axis.xaxis`` as 0.01 and 1e-05: exponents are too small to read."""
+    from matplotlib.ticker import FuncFormatter, LogFormatter
+
+    which = LogFormatter(minor_thresholds=(1, 0.4))
+    which.set_axis(axis)
+
+    def written(number: float, place: int | None = None) -> str:
+        which.set_locs()
+        return f"{number:g}" if which(number, place) else ""
+
+    axis.set_major_formatter(FuncFormatter(written))
+    axis.set_minor_formatter(FuncFormatter(written))
 
 
 def check_format(output: str | Path, option: str = "--output") -> Path:

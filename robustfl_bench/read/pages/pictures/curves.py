@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame, finish, for_print, grid, panels, whole_ticks
+from robustfl_bench.read.pages.pictures.canvas import (
+    PLAIN,
+    Frame,
+    finish,
+    for_print,
+    grid,
+    panels,
+    plain_powers,
+    room,
+    spaced,
+    whole_ticks,
+)
 from robustfl_bench.read.pages.pictures.styles import GREY, RED, Style, is_number, series, styles
 
 if TYPE_CHECKING:
@@ -19,6 +30,7 @@ COLUMNS = ("value", "panel", "line", "x", "mean", "low", "high")
 _MANY = 6  # lines: with more, their bands are drawn fainter
 _FEW = 20  # Byzantine clients: more are drawn as a band, too
 _BAND = 25  # percentage points: an axis shows points in a narrower band alone
+_SLANTED = 0.22  # inches of the axis for a slanted name
 _TICKS = 6  # on a logarithmic axis, that are named one by one
 WEIGHT = "weight"
 """The value whose lines are clients."""
@@ -71,8 +83,12 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
             axis.axvline(curves.mark, color="#999999", linewidth=0.7, linestyle=":")
         _scales(axis, curves, frame, value, places)
         grid(axis, frame.name(panel))
-        if len(values) > 1 and panel == names[0]:
+        if len(values) > 1 and (not rows or axis.get_subplotspec().colspan.start == 0):
             axis.set_ylabel(curves.y[value])
+    for first in range(0, len(axes), len(names)) if rows else ():  # a value has one scale, also in several rows
+        limits = [axis.get_ylim() for axis in axes[first : first + len(names)]]
+        for axis in axes[first : first + len(names)]:
+            axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
     handles: dict[str, Any] = {}
     for axis in axes:
         drawn_lines, labels = axis.get_legend_handles_labels()
@@ -106,13 +122,18 @@ def places_on_axis(ticks: Sequence[Any]) -> dict[Any, float]:
 def _scales(axis: Axes, curves: Curves, frame: Frame, value: str, places: Mapping[Any, float]) -> None:
     ticks = list(places)
     if any(isinstance(tick, str) for tick in ticks):
-        axis.set_xticks(list(places.values()), [frame.name(str(tick)) for tick in ticks])
-        if sum(len(str(tick)) for tick in ticks) > 24:
-            axis.tick_params(axis="x", labelrotation=30)
+        names = [frame.name(str(tick)) for tick in ticks]
+        axis.set_xticks(list(places.values()), names)
+        if len(spaced(sorted(places.values()), names, room(axis))) < len(names):
+            slanted = _SLANTED * len(names) <= room(axis)
+            axis.tick_params(axis="x", labelrotation=30 if slanted else 90)
     elif "x" in curves.log:
         axis.set_xscale("log")
+        plain_powers(axis.xaxis)
         if len(ticks) <= _TICKS:
-            axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            ticks = sorted(ticks)
+            shown = spaced([math.log(tick) for tick in ticks], [f"{tick:g}" for tick in ticks], room(axis))
+            axis.set_xticks([ticks[at] for at in shown], [f"{ticks[at]:g}" for at in shown])
         axis.xaxis.set_minor_formatter("")
     elif all(float(tick).is_integer() for tick in ticks):
         whole_ticks(axis.xaxis, ticks)
@@ -120,6 +141,7 @@ def _scales(axis: Axes, curves: Curves, frame: Frame, value: str, places: Mappin
         axis.set_ylim(*_percents(curves.points[curves.points["value"] == value]))
     elif "y" in curves.log:
         axis.set_yscale("log")
+        plain_powers(axis.yaxis)
     if curves.clients and value == WEIGHT:
         axis.set_ylim(bottom=0)
     if curves.y[value].endswith("[clients]"):
@@ -183,6 +205,7 @@ def _draw_clients(axis: Axes, rows: pd.DataFrame, places: Mapping[Any, float]) -
 def _band(axis: Axes, x: Sequence[float], table: pd.DataFrame, colour: str, who: str) -> None:
     """Median, half and all of the clients."""
     low, first, middle, third, high = (table.quantile(share, axis=1) for share in (0, 0.25, 0.5, 0.75, 1))
-    axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, label=f"{who}: all")
+    hatch, dash = ("///", "--") if colour == RED else (None, "-")  # told apart in grey
+    axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, hatch=hatch, label=f"{who}: all")
     axis.fill_between(x, first, third, color=colour, alpha=0.4, linewidth=0, label=f"{who}: middle half")
-    axis.plot(x, middle, color=colour, linewidth=1.3, label=f"{who}: median")
+    axis.plot(x, middle, color=colour, linewidth=1.3, linestyle=dash, label=f"{who}: median")

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.read.pages.pictures.canvas import (
+    HIGHEST,
     PLAIN,
     WIDTHS,
     Frame,
     finish,
     for_print,
+    plain_powers,
     sheet,
     whole_ticks,
     wrapped,
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEGIBLE = 0.19  # inches of a cell that holds a number, for each of its letters a third
+_LEGIBLE = 0.2  # inches of a cell that holds a number, for each of its letters a third
+_NARROW, _PANEL = 12, 1.1  # columns of a panel whose numbers are written; inches of a panel with more
 _ROW, _LOW_ROW = 0.16, 0.13  # inches; a lower row leaves room for names that stand upright
 _LETTER = 0.055  # inches
 _NAMED = 0.1  # inches of a cell that has its name
@@ -55,19 +58,18 @@ class Scale:
 @for_print
 def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str, frame: Frame = PLAIN) -> Figure:
     """The panels beside each other, with one scale; in cividis lightness grows with the value, in colour as in grey."""
-    columns, letters = (
-        max(len(panel.columns) for panel in panels),
-        max(len(frame.name(row)) for panel in panels for row in panel.rows),
-    )
-    names = 0.25 + 0.05 * letters  # inches
-    wanted = names + 0.6 + len(panels) * columns * 0.25
-    width = WIDTHS[frame.width or ("column" if wanted <= WIDTHS["column"] else "page")]
-    room = width - names - 0.6
-    across = max(1, min(len(panels), int(room / min(room, max(0.6, 0.2 * min(columns, 12))))))
-    down = math.ceil(len(panels) / across)
-    below = max(_upright(panel.columns, room / across / len(panel.columns), frame) for panel in panels)
-    rows = max(len(panel.rows) for panel in panels)
-    height = 0.35 + max(_ROW * rows, _LOW_ROW * rows + below)
+    names = 0.25 + 0.05 * max(len(frame.name(row)) for panel in panels for row in panel.rows)  # inches
+    rows, columns = max(len(panel.rows) for panel in panels), max(len(panel.columns) for panel in panels)
+    letters = max((len(word) for panel in panels for word in _words(panel, scale, 0).values()), default=1)
+    needed = columns * _LEGIBLE / 3 * letters if columns <= _NARROW else _PANEL
+    for width in (WIDTHS[frame.width],) if frame.width else WIDTHS.values():  # the narrower, if it holds the numbers
+        room = width - names - 0.6
+        across = max(1, min(len(panels), int(room / min(room, max(0.6, needed)))))
+        down = math.ceil(len(panels) / across)
+        below = max(_upright(panel.columns, room / across / len(panel.columns), frame) for panel in panels)
+        height = 0.35 + max(_ROW * rows, _LOW_ROW * rows + below)
+        if needed <= room and height * down <= HIGHEST:
+            break
     figure = sheet(width, height * down)
     axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
     image = None
@@ -77,7 +79,7 @@ def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str
         axis.remove()
     assert image is not None
     extend = "max" if scale.unbounded else "neither"
-    figure.colorbar(
+    bar = figure.colorbar(
         image,
         ax=list(axes[: len(panels)]),
         label=wrapped(scale.label, height * down),
@@ -85,6 +87,9 @@ def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str
         pad=0.015,
         extend=extend,
     )
+    if scale.log:
+        plain_powers(bar.ax.yaxis)
+        bar.ax.yaxis.set_minor_formatter("")
     return finish(figure, list(axes[: len(panels)]), frame, heading, x, y)
 
 
@@ -112,7 +117,7 @@ def _drawn(axis: Axes, panel: HeatPanel, scale: Scale, cell: float, frame: Frame
     shown = shown.clip(min=scale.low) if scale.log else shown
     image = axis.imshow(shown, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
     _write(axis, panel, scale, image, cell)
-    axis.set_title(frame.name(panel.title))
+    axis.set_title(wrapped(frame.name(panel.title), cell * len(panel.columns)))
     axis.set_yticks(range(len(panel.rows)), [frame.name(row) for row in panel.rows])
     _ticks(axis, panel.columns, cell, frame)
     axis.set_xlim(-0.5, len(panel.columns) - 0.5)
@@ -139,24 +144,30 @@ def _ticks(axis: Axes, columns: Sequence[Any], cell: float, frame: Frame) -> Non
         axis.xaxis.set_major_formatter(FuncFormatter(lambda at, _: names[int(at)] if 0 <= at < len(names) else ""))
 
 
+def _words(panel: HeatPanel, scale: Scale, cell: float) -> dict[tuple[int, ...], str]:
+    """The words of the numbers by place, as short as cells of this width in inches ask."""
+    import numpy as np
+
+    numbers = {place: float(number) for place, number in np.ndenumerate(panel.numbers) if not math.isnan(number)}
+    words = {place: scale.written(number) for place, number in numbers.items()}
+    if scale.high - scale.low == 100 and cell < _LEGIBLE / 3 * max(map(len, words.values()), default=1):
+        words = {place: f"{number:.0f}" for place, number in numbers.items()}
+    return words
+
+
 def _write(axis: Axes, panel: HeatPanel, scale: Scale, image: Any, cell: float) -> None:
     """The numbers in their cells, of percentages without decimals where these do not fit, and frames around those that
     are marked."""
     import numpy as np
     from matplotlib.patches import Rectangle
 
-    numbers = {place: float(number) for place, number in np.ndenumerate(panel.numbers) if not math.isnan(number)}
-    shorter = ["{:.0f}".format] * (scale.high - scale.low == 100)
-    for written in (scale.written, *shorter):
-        words = {place: written(number) for place, number in numbers.items()}
-        if cell >= _LEGIBLE / 3 * max(map(len, words.values()), default=1):
-            break
-    else:
+    words = _words(panel, scale, cell)
+    if cell < _LEGIBLE / 3 * max(map(len, words.values()), default=1):
         words = {}
     for (row, column), word in words.items():
         *rgb, _ = image.cmap(image.norm(image.get_array()[row, column]))
         ink = "black" if np.dot(rgb, (0.3, 0.6, 0.1)) > 0.5 else "white"
-        axis.text(column, row, word, ha="center", va="center", fontsize=6, color=ink)
+        axis.text(column, row, word, ha="center", va="center", fontsize=6.5, color=ink)
     for row, column in panel.marked:
         axis.add_patch(
             Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.2)

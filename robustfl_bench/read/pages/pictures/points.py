@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame, finish, for_print, grid, panels
-from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, GREEN, GREY, RED, series, styles
+from robustfl_bench.read.pages.pictures.canvas import (
+    HIGHEST,
+    PLAIN,
+    Frame,
+    finish,
+    for_print,
+    grid,
+    panels,
+    plain_powers,
+)
+from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, GREEN, GREY, RED, ramp, series, styles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_BARS_ROW = 0.12  # inches of a name, and of each further bar
+_BARS_ROW, _LOWEST_ROW = 0.12, 0.095  # inches of a name, and of each further bar; and of one of many
 
 
 @for_print
@@ -28,18 +37,21 @@ def draw_bars(
     A bar for each line; of a single one, ``colours`` gives that of some words.
     """
     words, lines = (list(dict.fromkeys(points[column])) for column in ("x", "line"))
-    figure, (axis,) = panels(1, frame, height=0.3 + _BARS_ROW * len(words) * max(1.0, 0.6 * len(lines)))
+    height = min(_BARS_ROW * len(words) * max(1.0, 0.6 * len(lines)), max(HIGHEST - 0.8, _LOWEST_ROW * len(words)))
+    figure, (axis,) = panels(1, frame, height=0.3 + height)
     thick = 0.8 / len(lines)
-    drawn = series(lines)
+    drawn = dict(zip(lines, ramp(len(lines)), strict=True))  # told apart in grey, where bars have no marker
     handles = {}
     for number, (line, rows) in enumerate(points.groupby("line", sort=False)):
         places = [words.index(word) + (number - (len(lines) - 1) / 2) * thick for word in rows["x"]]
-        colour = drawn[str(line)][0] if len(lines) > 1 else [(colours or {}).get(word, BLUE) for word in rows["x"]]
+        colour = drawn[str(line)] if len(lines) > 1 else [(colours or {}).get(word, BLUE) for word in rows["x"]]
         handles[str(line)] = axis.barh(places, rows["mean"], thick, color=colour)
     axis.set_yticks(range(len(words)), [frame.name(str(word)) for word in words])
     axis.set_ylim(len(words) - 0.4, -0.6)
     if log:
         axis.set_xscale("log")
+        plain_powers(axis.xaxis)
+        axis.xaxis.set_minor_formatter("")
     grid(axis, "")
     axis.grid(visible=False, axis="y")
     return finish(figure, [axis], frame, heading, x, y, handles if len(lines) > 1 else None)
@@ -166,7 +178,7 @@ def draw_scatter(
                 handles[kind] = drawn
         if log:
             axis.set_xscale("log")
-            axis.xaxis.set_major_formatter("{x:g}")
+            plain_powers(axis.xaxis)
         axis.margins(0.06)
         grid(axis, frame.name(panel.title))
     finished = finish(figure, axes, frame, heading, x, y, handles)
@@ -187,7 +199,7 @@ def _write(axis: Axes, named: Sequence[NamedPoint], points: Sequence[NamedPoint]
     for point in named:
         at = axis.transData.transform((point.x, point.y))
         best: tuple[float, tuple[float, float], str, str, Bbox] | None = None
-        width, height = 2.9 * step * len(frame.name(point.name)), 6 * step
+        width, height = 0.58 * _NAME * step * len(frame.name(point.name)), 1.2 * _NAME * step
         for across, up, align, vertical in _AROUND:
             left = at[0] + across * step - width * _SHIFT[align]
             low = at[1] + up * step - height * _SHIFT[vertical]
@@ -199,10 +211,11 @@ def _write(axis: Axes, named: Sequence[NamedPoint], points: Sequence[NamedPoint]
                 best = cost, (across, up), align, vertical, box
         assert best is not None
         taken.append(best[4])
-        axis.annotate(frame.name(point.name), (point.x, point.y), best[1], textcoords="offset points", fontsize=5,
-                      ha=best[2], va=best[3])  # fmt: skip
+        axis.annotate(frame.name(point.name), (point.x, point.y), best[1], textcoords="offset points",
+                      fontsize=_NAME, ha=best[2], va=best[3])  # fmt: skip
 
 
+_NAME = 6.5  # points
 _AROUND = tuple(
     (across * far, up * far, align, vertical) for far in (3, 7, 11, 16, 22) for across, up, align, vertical in (
         (1, 0, "left", "center"), (-1, 0, "right", "center"), (0, 1, "center", "bottom"), (0, -1, "center", "top"),
