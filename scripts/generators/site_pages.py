@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -17,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from robustfl_bench.read.pages.pictures.canvas import SHOWN, save
+from robustfl_bench.read.pages.pictures.canvas import PRINTED, SHOWN, WIDTHS, save
 from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.config.names import in_words
 from scripts.generators import agreement, arena, board, catalogue, definitions, kappas, places, verdict
@@ -30,6 +31,7 @@ member of a family: a class, a cluster. The unit is that of tables; the file has
 """
 NOTEBOOK = "results/notebook.md"
 _LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?P<after>\))")
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.png)\)")
 _STYLE = re.compile(r'<style.*?</style>| border="1" class="dataframe"', re.DOTALL)
 _OPTION = re.compile(r"conf/(aggregator|attack)/(\w+)\.yaml")
 _COMMAND = re.compile(r"(?<![\[`])`([^`\n]+)`(?![\]`])")
@@ -48,8 +50,17 @@ def write(folder: Path) -> None:
     for name, content in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+        path.write_text(_PICTURE.sub(partial(_with_width, path.parent), content), encoding="utf-8")
     _draw_partitions(folder / "assets")
+
+
+def _with_width(folder: Path, match: re.Match[str]) -> str:
+    """A picture of a page in this folder, marked if it is wider than a column of print: a phone shows a part of it."""
+    from PIL import Image
+
+    with suppress(FileNotFoundError), Image.open(folder / match[1]) as image:
+        return match[0] + "{ .wide }" * (image.width > 1.1 * WIDTHS["column"] * PRINTED)
+    return match[0]
 
 
 def arena_tables(folder: Path) -> dict[str, str]:
