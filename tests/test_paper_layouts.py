@@ -155,7 +155,7 @@ def test_a_layout_is_asked_for_by_its_name_or_by_a_table_in_it(capsys: pytest.Ca
     for words, told in (
         (
             ("boba/table2",),
-            "is printed from boba/table2_mnist, boba/table2_cifar10, boba/table2_ag_news; name one of them",
+            "or boba/table2_mnist? --layout paper prints it",
         ),
         (
             ("karimireddy/clipping", "--layout", "paper"),

@@ -133,8 +133,10 @@ def _described(name: str) -> PaperTable:
     file, _, chosen = name.partition(":")
     if not file.endswith((".yaml", ".yml")):
         if name in described.layouts() and name not in described.tables():
-            parts = ", ".join(described.layouts()[name].tables)
-            raise ConfigError(f"{name} is printed from {parts}; name one of them, or add --layout paper")
+            parts = " or ".join(sorted(described.layouts()[name].tables))
+            raise ConfigError(
+                f"unknown table {name!r}; did you mean {parts}? --layout paper prints it as the paper does"
+            )
         check_name(name, described.tables(), "table")
         return described.tables()[name]
     path = Path(file)

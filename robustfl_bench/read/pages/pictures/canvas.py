@@ -175,7 +175,7 @@ def grid(axis: Axes, title: str) -> None:
 
 
 def wrapped(words: str, inches: float) -> str:
-    """The words with line breaks, so that each line in the small print is at most ``inches`` wide, or has nine letters."""
+    """The words in lines that are, in the small print, at most ``inches`` wide or have nine letters."""
     return "\n".join(map(drawable, textwrap.wrap(words, max(9, int(inches / _LETTER)), break_on_hyphens=False)))
 
 
