@@ -50,8 +50,9 @@ def render(tables: Sequence[Table], form: str, look: Look = Look()) -> str:
 
 def render_sheets(made: Sequence[Sheet], form: str, look: Look) -> str:
     """The sheets in this format, with the caption, the label and the rest that is asked for."""
-    asked = {name: asked for name in ("caption", "label", "width", "names", "bare") if (asked := getattr(look, name))}
-    return sheets.FORMATS[form]([replace(sheet, **asked) for sheet in made])
+    asked = {name: getattr(look, name) for name in ("caption", "label", "width", "names", "bare")}
+    given = {name: value for name, value in asked.items() if value}
+    return sheets.FORMATS[form]([replace(sheet, **given) for sheet in made])
 
 
 def sheet(table: Table, compact: bool = False) -> Sheet:

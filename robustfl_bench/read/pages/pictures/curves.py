@@ -83,7 +83,8 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
             axis.axvline(curves.mark, color="#999999", linewidth=0.7, linestyle=":")
         _scales(axis, curves, frame, value, places)
         grid(axis, frame.name(panel))
-        if len(values) > 1 and (not rows or axis.get_subplotspec().colspan.start == 0):
+        spec = axis.get_subplotspec()
+        if len(values) > 1 and (not rows or spec is None or spec.colspan.start == 0):
             axis.set_ylabel(curves.y[value])
     for first in range(0, len(axes), len(names)) if rows else ():  # a value has one scale, also in several rows
         limits = [axis.get_ylim() for axis in axes[first : first + len(names)]]
