@@ -1,4 +1,5 @@
-"""The tables of results/hospitals: what rules keep among unequal sites, with and without weights by samples.
+"""The tables of results/hospitals and results/diloco: what rules keep among unequal sites, with and without weights by
+samples, and among workers who train long between exchanges.
 
     python scripts/generators/sites.py
 """
@@ -15,17 +16,19 @@ from robustfl_bench.parts.partitions.mixed_skew import MixedSkew
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.statistics import Interval, paired
 
-FOLDER = Path(__file__).parents[2] / "results" / "hospitals"
+RESULTS = Path(__file__).parents[2] / "results"
+SIX, EIGHT, WORKERS = "hospitals/six.csv.gz", "hospitals/runs.csv", "diloco/runs.csv.gz"
 WEIGHTINGS = ("none", "samples", "capped")
 CLAIMED = "false size"
 CLIENTS, SAMPLES = 6, 60_000
 
 
 @cache
-def accuracies(name: str) -> pd.DataFrame:
-    """Accuracies in percent: a row for each rule, weighting and attack, a column for each seed. A run that diverged
-    counts as 0."""
-    runs = archive.read(str(FOLDER / name))
+def accuracies(name: str, value: str = "last_accuracy") -> pd.DataFrame:
+    """Accuracies in percent: a row for each number of clients, rule, weighting and attack, a column for each seed. A
+    run that diverged counts as 0."""
+    runs = archive.read(str(RESULTS / name))
+    runs = runs[runs["state"].isin(("finished", "diverged"))]
     weighted = runs["aggregator._target_"].str.endswith(".Weighted")
     capped, own = (
         runs[column].astype(str).str.lower() == "true" if column in runs else pd.Series(False, runs.index)
@@ -34,14 +37,20 @@ def accuracies(name: str) -> pd.DataFrame:
     claims = runs["attack._target_"].str.endswith(".Claiming")
     table = pd.DataFrame(
         {
+            "clients": runs["num_clients"].astype(int),
             "rule": runs["aggregator"],
             "weighting": np.select([weighted & capped, weighted | own], ["capped", "samples"], "none"),
             "attack": runs["attack"].where(~claims, CLAIMED),
             "seed": runs["seed"].astype(int),
-            "accuracy": 100 * runs["last_accuracy"].astype(float).where(runs["state"] == "finished", 0.0),
+            "accuracy": 100 * runs[value].astype(float).where(runs["state"] == "finished", 0.0),
         }
     )
-    return table.pivot(index=["rule", "weighting", "attack"], columns="seed", values="accuracy")
+    return table.pivot(index=["clients", "rule", "weighting", "attack"], columns="seed", values="accuracy")
+
+
+def sites(name: str) -> pd.DataFrame:
+    """As ``accuracies``, of runs with one number of clients."""
+    return accuracies(name).droplevel("clients")
 
 
 @cache
@@ -64,13 +73,13 @@ def difference(first: pd.Series, second: pd.Series) -> Interval:
 
 def worst(rule: str, weighting: str, seeds: Iterable[int]) -> tuple[float, str]:
     """The least mean accuracy over the attacks, and the attack."""
-    means = accuracies("six.csv.gz").loc[(rule, weighting), list(seeds)].drop("none").mean(axis=1)
+    means = sites(SIX).loc[(rule, weighting), list(seeds)].drop("none").mean(axis=1)
     return float(means.min()), str(means.idxmin())
 
 
 def six() -> str:
     """What each rule keeps among six sites: without attack, and where a smaller site lies, or the largest."""
-    table = accuracies("six.csv.gz")
+    table = sites(SIX)
     largest = [seed for seed in table.columns if rank(seed) == 1]
     smaller = [seed for seed in table.columns if rank(seed) > 1]
     lines = [
@@ -88,9 +97,10 @@ def six() -> str:
 
 def eight() -> str:
     """What weights change among eight sites that send gradients of 32 samples each."""
-    table = accuracies("runs.csv")
+    table = sites(EIGHT)
     lines = [
-        "| rule | no attack, none | samples | capped | label flips, none | samples | capped | false size, samples | capped |",
+        "| rule | no attack, none | samples | capped | label flips, none | samples | capped | false size, samples |"
+        " capped |",
         "| --- |" + " ---: |" * 8,
     ]
     for rule in table.index.get_level_values("rule").unique():
@@ -104,5 +114,17 @@ def eight() -> str:
     return "\n".join(lines)
 
 
+def workers() -> str:
+    """What each rule keeps where one of four workers, or of eight, attacks."""
+    table = accuracies(WORKERS, "final_accuracy").droplevel("weighting")
+    attacks = ["none", *(name for name in table.index.get_level_values("attack").unique() if name != "none")]
+    lines = [f"| workers | rule | {' | '.join(attacks)} |", f"| ---: | --- |{' ---: |' * len(attacks)}"]
+    for clients, rule in table.index.droplevel("attack").unique():
+        means = table.loc[(clients, rule)].mean(axis=1)
+        cells = [f"{means[attack]:.1f}" if attack in means else "" for attack in attacks]
+        lines.append(f"| {clients} | {rule} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    print(f"{six()}\n\n{eight()}")
+    print("\n\n".join((six(), eight(), workers())))

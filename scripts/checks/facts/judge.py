@@ -5,7 +5,7 @@ from functools import cache
 import pandas as pd
 
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import runs
+from scripts.checks.facts.kept import interval, runs
 
 
 @cache
@@ -21,6 +21,20 @@ def over(rule: str, *cells: tuple[str, str]) -> list[float]:
     """By how many points FedSCS is above a rule, less than guessing counted as guessing."""
     counted = fedscs()["counted"]
     return [float(counted[("fed_scs", *cell)] - counted[(rule, *cell)]) for cell in cells]
+
+
+def five(rule: str) -> "pd.Series[float]":
+    """The accuracy of the last model in the reviewer's setting, in percent, by seed."""
+    table = runs("judge/five_clients.csv.gz")
+    return 100 * table[table["aggregator"] == rule].set_index("seed")["final_accuracy"]
+
+
+def beside_the_mean() -> list[float]:
+    """The means of FedSCS and of FedAvg, their paired difference with its interval, and the number of seeds."""
+    first, second = five("fed_scs"), five("average")
+    seeds = first.index.intersection(second.index)
+    first, second = first[seeds], second[seeds]
+    return [first.mean(), second.mean(), *interval(first, second), len(seeds)]
 
 
 PAGE = "results/judge/README.md"
@@ -42,4 +56,9 @@ FACTS = (
             -over("coomed", ("iid", "ipm"))[0],
         ],
     ),
+    Fact(
+        "FedSCS has {:.1f}%, FedAvg {:.1f}%: a difference of {:+.1f} points [{:.1f}, {:.1f}] over {} seeds",
+        beside_the_mean,
+    ),
+    Fact("The median has {:.1f}%", lambda: [five("coomed").mean()]),
 )
