@@ -38,7 +38,9 @@ OFFERED = {
     "robustfl-bench --list aggregator me": [name for name in options.names("aggregator") if name.startswith("me")],
     "robustfl-bench new agg": ["aggregator"],
     "robustfl-results tab": ["table"],
-    "robustfl-results table boba/": [name for name in described.tables() if name.startswith("boba/")],
+    "robustfl-results table boba/": [
+        name for name in {**described.tables(), **described.layouts()} if name.startswith("boba/")
+    ],
     "robustfl-results table --layout com": ["compact"],
     "robustfl-results table --cap": ["--caption"],
     "robustfl-results list raga/fig": [name for name in described.figures() if name.startswith("raga/fig")],

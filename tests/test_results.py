@@ -659,7 +659,7 @@ def test_a_missing_cell_keeps_what_its_row_and_its_column_share(tmp_path: Path) 
 def test_accuracy_plot_holds_the_data(results: Path) -> None:
     figure = plots.rounds(records.load(results))
     panels = {axis.get_title(): axis for axis in figure.axes}
-    assert list(panels) == ["attack: none", "attack: IPM", "attack: LIE"]
+    assert list(panels) == ["attack: none", "attack: IPM", "attack: LIE", ""], "the last place has the legend"
     lines = {line.get_label(): line for line in panels["attack: IPM"].get_lines()}
     assert list(lines) == ["average", "boba"]
     assert list(lines["boba"].get_xdata()) == [1, 2, 3, 4]
@@ -669,7 +669,7 @@ def test_accuracy_plot_holds_the_data(results: Path) -> None:
     assert panels["attack: none"].get_ylabel() == "Test accuracy [%]" and panels["attack: LIE"].get_xlabel() == "Round"
     heading = " ".join(figure.get_suptitle().split())
     assert heading == "digits; mean over 1 to 2 seeds, bands span lowest to highest"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["average", "BOBA"]
+    assert [text.get_text() for text in panels[""].get_legend().get_texts()] == ["average", "BOBA"]
 
 
 def test_any_column_against_the_round(results: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -802,8 +802,9 @@ def test_nothing_is_cut_off_or_covers_something_else(tmp_path: Path) -> None:
         save(figure, tmp_path / "a.png")
         figure.draw_without_rendering()  # at the resolution that the extents below are measured in
         inside = figure.bbox
-        legend = figure.legends[0].get_window_extent()
-        others = [axis.get_tightbbox() for axis in figure.axes]
+        (legend,) = filter(None, [*figure.legends, *(axis.get_legend() for axis in figure.axes)])
+        others = [axis.get_tightbbox() for axis in figure.axes if legend not in axis.get_children()]
+        legend = legend.get_window_extent()
         heading = figure._suptitle.get_window_extent()
         for box in (legend, heading, *others):
             assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from robustfl_bench.base.errors import CONFIGURATION, Reported, exit_code, explain
+from robustfl_bench.base.errors import CONFIGURATION, ConfigError, DataError, exit_code, explain
 
 
 def say(line: str) -> None:
@@ -56,13 +56,13 @@ def note_once() -> Callable[[str], None]:
 
 def reported(command: Callable[..., int | None], *arguments: object, prefix: str = "error") -> int:
     """Call ``command`` with the arguments; returns its exit code. An error becomes one line, but for an OSError, which
-    the entry point reports. With HYDRA_FULL_ERROR=1 in the environment an unexpected one shows its traceback."""
+    the entry point reports. With HYDRA_FULL_ERROR=1 in the environment one that is not the input's shows its traceback."""
     try:
         return command(*arguments) or 0
     except OSError:
         raise
     except Exception as error:
-        if os.environ.get("HYDRA_FULL_ERROR") == "1" and not isinstance(error, Reported):
+        if os.environ.get("HYDRA_FULL_ERROR") == "1" and not isinstance(error, ConfigError | DataError):
             raise
         return report(error, prefix)
 

@@ -89,9 +89,9 @@ def whole(group: str, part: Any) -> Any:
     found = targets.found_part(group, target)
     if (adapter := signatures.adapter(group, found)) is None:
         return part
-    content = _adapted(group, adapter, target, found)
-    key, _ = adapted(content) or ("rule", {})
-    return merge(content, {key: rest})
+    around = _adapted(group, adapter, target, found)
+    key, _ = adapted(around) or ("rule", {})
+    return merge(around, {key: rest})
 
 
 def word(target: str) -> str:

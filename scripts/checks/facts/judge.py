@@ -25,7 +25,7 @@ def over(rule: str, *cells: tuple[str, str]) -> list[float]:
 
 def five(rule: str) -> "pd.Series[float]":
     """The accuracy of the last model in the reviewer's setting, in percent, by seed."""
-    table = runs("judge/five_clients.csv.gz")
+    table = runs("judge/five_clients.csv")
     return 100 * table[table["aggregator"] == rule].set_index("seed")["final_accuracy"]
 
 
