@@ -56,7 +56,7 @@ def note_once() -> Callable[[str], None]:
 
 def reported(command: Callable[..., int | None], *arguments: object, prefix: str = "error") -> int:
     """Call ``command`` with the arguments; returns its exit code. An error becomes one line, but for an OSError, which
-    the entry point reports. With HYDRA_FULL_ERROR=1 in the environment one that is not the input's shows its traceback."""
+    the entry point reports. With HYDRA_FULL_ERROR=1 in the environment one that is not the input's shows where."""
     try:
         return command(*arguments) or 0
     except OSError:
