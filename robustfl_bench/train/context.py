@@ -25,7 +25,6 @@ from robustfl_bench.parts.protocols.state import Cohort, ModelState, Remembered,
 from robustfl_bench.train import contract as checks
 from robustfl_bench.train import sight
 from robustfl_bench.train.federation import Federation
-from robustfl_bench.train.prepared import sends_a_gradient
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Context(RoundContext):
     def train_nodes(self, models: Tensor) -> Updates:
         federation, round, honest = self.federation, self.model.round, self.cohort.honest
         ids, s, buffer = federation.clients.honest_ids[honest].tolist(), federation.settings, federation.storage.buffer
-        if federation.storage.stacks and sends_a_gradient(federation.parts.local_update):
+        if federation.storage.stacks and federation.parts.local_update.sends_a_gradient:
             drawn = (federation.honest, honest, ids, s.seed, "batches", round, s.batch_size)
             samples = Samples(*drawn, augmentation=federation.parts.augmentation)
             known = federation.own_models.gradients(federation.network, models, samples, buffer[: len(honest)])

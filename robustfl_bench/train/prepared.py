@@ -11,18 +11,9 @@ from torch import Tensor
 from robustfl_bench.numerics.network import stacked
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch, Samples
-from robustfl_bench.parts.local_updates.base import LocalUpdate
-from robustfl_bench.parts.local_updates.fedsgd import FedSgd
 
 CHECKED = 2
 """Rounds in which gradients of clients with a model each are checked: in the first all models are equal."""
-
-
-def sends_a_gradient(update: LocalUpdate) -> bool:
-    """Whether clients compute one gradient, whatever is then made of it."""
-    while isinstance(inner := getattr(update, "inner", None), LocalUpdate):
-        update = inner
-    return isinstance(update, FedSgd)
 
 
 @dataclass(frozen=True)
