@@ -18,6 +18,7 @@ SMALL = {
     "bench_all_reduce": ("--processes", "2", "--sizes", "20000", "--rules", "coomed", "--share", "20,500"),
     "bench_disk": ("--shapes", "20,3000", "--beside", "20,3000", "--folder", ".", "--csv", "x.csv"),
     "bench_rounds": ("--clients", "3", "--attackers", "0", "--samples", "20"),
+    "bench_gossip": ("--nodes", "9", "--rules", "average"),
     "bench_stack": ("--runs", "2", "--rules", "average", "--rounds", "1"),
     "bench_local_sgd": ("--clients", "3", "--batch", "4"),
     "bench_models": ("--models", "dropout_cnn", "gru", "linear_regression", "mean", "--clients", "2", "--samples", "3",

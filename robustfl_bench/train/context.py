@@ -15,7 +15,7 @@ from torch import Tensor
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
-from robustfl_bench.numerics.network.samples import Population
+from robustfl_bench.numerics.network.samples import Population, Samples
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import ServerView
@@ -46,6 +46,20 @@ class Context(RoundContext):
         federation, honest = self.federation, self.cohort.honest
         ids, buffer = federation.clients.honest_ids[honest].tolist(), federation.storage.buffer[: len(honest)]
         return self.train_clients(federation.honest, honest, ids, "honest", buffer)
+
+    def train_nodes(self, models: Tensor) -> Updates:
+        federation, round, honest = self.federation, self.model.round, self.cohort.honest
+        ids, s, buffer = federation.clients.honest_ids[honest].tolist(), federation.settings, federation.storage.buffer
+        if federation.storage.stacks and federation.parts.local_update.sends_a_gradient:
+            drawn = (federation.honest, honest, ids, s.seed, "batches", round, s.batch_size)
+            samples = Samples(*drawn, augmentation=federation.parts.augmentation)
+            known = federation.own_models.gradients(federation.network, models, samples, buffer[: len(honest)])
+            if known is not None:
+                federation.prepared.gradients = (known,)
+                return replace(self, model=replace(self.model, params=models)).train()
+        federation.prepared.gradients = ()
+        received = {i: replace(self.model, params=own) for i, own in zip(ids, models, strict=True)}
+        return replace(self, received=received).train()
 
     def train_clients(
         self, population: Population, clients: list[int], ids: list[int], name: str, out: Tensor

@@ -21,7 +21,7 @@ from robustfl_bench.train.clients import Clients, Unshared
 from robustfl_bench.train.cohorts import Cohorts
 from robustfl_bench.train.contract import Contract
 from robustfl_bench.train.parts import Parts
-from robustfl_bench.train.prepared import Prepared
+from robustfl_bench.train.prepared import OwnModels, Prepared
 from robustfl_bench.train.settings import Settings
 from robustfl_bench.train.storage import InMemory
 from robustfl_bench.train.views import AS_THEY_ARE, View
@@ -68,6 +68,11 @@ class Federation:
     def contract(self) -> Contract:
         """Checks the results of the parts on their first call."""
         return Contract()
+
+    @cached_property
+    def own_models(self) -> OwnModels:
+        """Computes the gradients of clients with a model each."""
+        return OwnModels()
 
     @cached_property
     def honest(self) -> Population:

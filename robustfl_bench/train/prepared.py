@@ -1,13 +1,19 @@
-"""Gradients of a federation's next round that are computed before it, beside those of other runs (see ``stack``)."""
+"""Gradients of a round that are computed before its local updates: beside those of other runs (see ``stack``), or of
+clients with a model each, for all of them at once."""
 
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from robustfl_bench.numerics.network import stacked
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch, Samples
+
+CHECKED = 2
+"""Rounds in which gradients of clients with a model each are checked: in the first all models are equal."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +86,39 @@ class Prepared:
     def again(self, round: int) -> list[Samples]:
         """The trainings of whole populations in the round before, as of this one."""
         return [replace(samples, round=round) for samples in self._whole.values() if samples.round == round - 1]
+
+
+class OwnModels:
+    """The gradients of clients at a model each, with the bytes of each client alone.
+
+    Those of the first CHECKED rounds are also computed client by client. If a bit differs, there are no others.
+    """
+
+    def __init__(self) -> None:
+        self._right, self._rounds = True, 0
+
+    def gradients(self, network: Network, models: Tensor, samples: Samples, out: Tensor) -> Gradients | None:
+        """The gradients at the ``models`` (n, d), written into ``out`` (n, d); None if clients must take turns."""
+        if not self._right or network.side_by_side is not None:
+            return None
+        if network.together == 1 and not stacked.gains_by_own_models(network):
+            return None
+        batch = samples.batch(0)
+        of_all = network.own_gradients if network.together > 1 else partial(stacked.own_gradients, network)
+        losses = of_all(models, batch, out)
+        if self._rounds < CHECKED:
+            self._rounds += 1
+            self._right = all(
+                _is_alone(network, model, replace(samples, clients=[client], ids=[identity]), row, loss)
+                for model, client, identity, row, loss in zip(
+                    models, samples.clients, samples.ids, out, losses, strict=True
+                )
+            )
+        return Gradients(models, samples, batch, out, losses) if self._right else None
+
+
+def _is_alone(network: Network, params: Tensor, samples: Samples, row: Tensor, loss: Tensor) -> bool:
+    """Whether a client's gradient (d,) and loss have the bytes that they have alone."""
+    alone = torch.empty_like(row)
+    same = torch.equal(network.gradients(params, samples.batch(0), alone[None])[0], loss)
+    return same and torch.equal(alone.view(torch.int32), row.view(torch.int32))

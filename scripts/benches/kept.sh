@@ -19,6 +19,7 @@ python scripts/benches/bench_tables.py --rounds 1 --csv $F/tables.csv
 python scripts/benches/bench_sweep.py --tiny 300 --stored 300
 python scripts/benches/bench_stack.py --repeats 1 --rules --csv $F/stack.csv
 python scripts/benches/bench_stack.py --repeats 1 --runs 2 --rules krum trmean --before e504b35 --csv $F/stack.csv
+python scripts/benches/bench_gossip.py --repeats 3 --csv $F/gossip.csv
 python scripts/benches/bench_models.py --threads 2 --repeats 1 --csv $F/models.csv --png $F
 python scripts/benches/bench_models.py --models gru linear linear_regression mlp cnn cnn_glorot lenet brace_cnn byzfl_cnn femnist_cnn dropout_cnn \
     --threads 1 --repeats 3 --cpu --before d7f85a3 --csv $F/models_before.csv

@@ -1,20 +1,21 @@
 """Gradients of many clients for many models at once: small dense networks, with the same bytes as one model at a time.
 
-All models see the same samples, so the first layer is one product, with the models side by side. The other layers are
-batches of products. A library may sum up products of other sizes in another order. So each product is computed by the
-library that ``dense`` takes for one model, and in the form that gave the same bytes wherever it was measured; who needs
-these bytes compares them with those of ``dense`` once, as ``engine.stack`` does.
+Where all models see the same samples, the first layer is one product, with the models side by side. All other layers
+are batches of products. A library may sum up products of other sizes in another order. So each product is computed by
+the library that ``dense`` takes for one model, and in the form that gave the same bytes wherever it was measured. Who
+needs these bytes compares them with those of ``dense`` once, as ``train.stack`` and ``train.prepared`` do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.numerics.network.dense import Layer, is_dense
+from robustfl_bench.numerics.network.dense import CACHED, Layer, is_dense
 from robustfl_bench.numerics.network.gradients import chunks
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch
@@ -22,6 +23,7 @@ from robustfl_bench.numerics.products import LARGE, SMALL, times_into, times_tra
 
 WIDTH = 16  # float32 numbers in the largest vectors; PyTorch computes the logarithm of the rest of a row otherwise
 NARROW = 16  # outputs of a layer; MKL sums up the products of narrower ones in another order when they are side by side
+TINY = 400  # multiplications below which PyTorch computes a batch of products itself, which sums up otherwise
 
 
 def is_stackable(network: Network) -> bool:
@@ -32,6 +34,11 @@ def is_stackable(network: Network) -> bool:
 def fits(module: nn.Module) -> bool:
     """Whether a module is dense with a hidden layer; a single layer has a form of its own, which sums up otherwise."""
     return is_dense(module) and len(list(module.children())) > 2
+
+
+def gains_by_own_models(network: Network) -> bool:
+    """Whether ``own_gradients`` is faster than one client after the other: if several models fit into the cache."""
+    return is_stackable(network) and network.dim <= CACHED // 4
 
 
 @torch.no_grad()
@@ -45,6 +52,26 @@ def gradients(network: Network, models: Tensor, batches: Sequence[Batch], out: T
     every = Batch(batch.x, torch.stack([each.y for each in batches], dim=1), batch.sizes)
     parts = chunks(every, out.transpose(0, 1), network.chunk(batch.all_x))
     return torch.cat([_of_chunk(layers, part, _pairs(network, place)) for part, place in parts], dim=1)
+
+
+@torch.no_grad()
+def own_gradients(network: Network, models: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    """As ``Network.own_gradients``: each client's gradient at its own of the ``models`` (n, d), in its row of ``out``.
+
+    As many clients as fit into the cache are computed together, those with equally many samples in one product.
+    """
+    losses, sizes, layers = torch.empty(len(out), dtype=torch.float64), np.array(batch.sizes), _pairs(network, models)
+
+    def compute(clients: np.ndarray) -> None:
+        own = Batch(batch.all_x, batch.all_y, tuple(sizes[clients].tolist()), batch.starts[clients])
+        rows = torch.empty(len(clients), -(-network.dim // WIDTH) * WIDTH)[:, : network.dim]  # each begins a vector
+        index = torch.from_numpy(clients)
+        losses[index] = _of_own_models(layers, index, own, _pairs(network, rows))
+        out[index] = rows
+
+    order, together = np.argsort(sizes, kind="stable"), max(1, CACHED // network.dim)
+    network.each(compute, [order[first : first + together] for first in range(0, len(order), together)])
+    return losses
 
 
 def _pairs(network: Network, params: Tensor) -> list[Layer]:
@@ -88,6 +115,43 @@ def _of_chunk(layers: Sequence[Layer], batch: Batch, out: Sequence[Layer]) -> Te
                     _side_by_side_into(beside[own].T, x[own], weights[i])
                 torch.sum(delta[:, own], dim=1, out=biases[i])
     return torch.stack(losses, dim=1)
+
+
+def _of_own_models(layers: Sequence[Layer], clients: Tensor, batch: Batch, out: Sequence[Layer]) -> Tensor:
+    """As ``dense.gradients`` for each of n ``clients`` alone at its own model, into weights (n, o, i), biases (n, o).
+
+    Clients with equally many samples stand together in the batch; ``layers`` are those of the models of all clients.
+    Returns the mean losses (n,) float64.
+    """
+    sizes, chosen = torch.tensor(batch.sizes), batch.y[:, None]
+    alike, ends = sizes.unique_consecutive(return_counts=True)[1].tolist(), [0, *accumulate(batch.sizes)]
+    stretches = [slice(end - number, end) for number, end in zip(alike, accumulate(alike), strict=True)]
+
+    def parts(rows: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Each stretch of clients with equally many samples, with its rows (k, m, ...)."""
+        for some in stretches:
+            yield some, rows[ends[some.start] : ends[some.stop]].unflatten(0, (some.stop - some.start, -1))
+
+    def times(rows: Tensor, layer: Layer) -> Tensor:
+        return torch.cat([_times_own(own, layer, clients[some]).flatten(0, 1) for some, own in parts(rows)])
+
+    inputs = [batch.x.flatten(1)]
+    for layer in layers[:-1]:
+        inputs.append(times(inputs[-1], layer).clamp_min_(0))
+    delta = _log_softmax(times(inputs[-1], layers[-1])[None])[0]
+    picked = parts(delta.gather(1, chosen))
+    losses = torch.cat([-own.sum(dim=(1, 2), dtype=torch.float64) / own.shape[1] for _, own in picked])
+    delta.exp_().scatter_add_(1, chosen, delta.new_full(chosen.shape, -1.0))
+    delta.mul_((1 / sizes.double()).float().repeat_interleave(sizes)[:, None])
+    for depth in reversed(range(len(layers))):
+        weights, biases = out[depth]
+        for (some, own), (_, given) in zip(parts(delta), parts(inputs[depth]), strict=True):
+            _own_into(own.transpose(1, 2), given, weights[some])
+            torch.sum(own, dim=1, out=biases[some])
+        if depth:
+            delta = times(delta, (layers[depth][0].transpose(1, 2), None))
+            delta = torch.ops.aten.threshold_backward(delta, inputs[depth], 0)
+    return losses
 
 
 def _log_softmax(outputs: Tensor) -> Tensor:
@@ -137,6 +201,32 @@ def _each_into(a: Tensor, b: Tensor, out: Tensor) -> None:
             times_into(*one)
     else:
         torch.bmm(a, b, out=out)
+
+
+def _times_own(a: Tensor, layer: tuple[Tensor, Tensor | None], clients: Tensor) -> Tensor:
+    """As ``_each_times`` of ``a`` (k, m, i) and the ``layer`` of these of all clients, tiny products included.
+
+    A product of one row depends on where the weights are in memory, so these stay in their place.
+    """
+    weights, biases = layer
+    if len(a[0]) > 1 and a[0].numel() * weights.shape[1] >= TINY:
+        return _each_times(a, _taken(weights, clients), None if biases is None else biases[clients])
+    each = zip(a, clients.tolist(), strict=True)
+    return torch.stack([functional.linear(own, weights[i], None if biases is None else biases[i]) for own, i in each])
+
+
+def _taken(weights: Tensor, clients: Tensor) -> Tensor:
+    """The weights (k, o, i) of these clients, in the order of memory that they have."""
+    return weights[clients] if weights.stride(2) == 1 else weights.transpose(1, 2)[clients].transpose(1, 2)
+
+
+def _own_into(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """As ``_each_into``, tiny products included."""
+    if a.shape[1] * a.shape[2] * b.shape[2] >= TINY:
+        _each_into(a, b, out)
+    else:
+        for left, right, place in zip(a, b, out, strict=True):
+            torch.mm(left, right, out=place)
 
 
 def _side_by_side_into(a: Tensor, b: Tensor, out: Tensor) -> None:

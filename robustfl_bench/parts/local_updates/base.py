@@ -23,11 +23,13 @@ class LocalUpdate(Part):
 
     ``repeats`` is the number of local steps or passes in a round, 1 if a straggler cannot make fewer. A local update
     with several repeats reads from ``samples.repeats`` how many each client makes; ``samples.epochs`` counts its passes
-    itself. ``remembered`` is the number of vectors (d,) that are stored for each client.
+    itself. ``remembered`` is the number of vectors (d,) that are stored for each client. ``sends_a_gradient`` says that
+    clients compute one gradient, whatever is then made of it, so that those of many models can be computed at once.
     """
 
     abilities: ClassVar[Table] = {
         "privacy": Ability(counts="never"),
+        "sends_a_gradient": Ability(counts="never"),
         "remembered": Ability(wrapper="combine"),
     }
 
@@ -44,8 +46,13 @@ class LocalUpdate(Part):
         @property
         def remembered(self) -> int:
             """Number of vectors (d,) stored for each client."""
+
+        @property
+        def sends_a_gradient(self) -> bool:
+            """Whether clients compute one gradient."""
     else:
         sends_models, repeats, remembered = False, 1, 0
+        sends_a_gradient = False
 
     @property
     def privacy(self) -> GaussianNoise | None:

@@ -15,6 +15,8 @@ from robustfl_bench.parts.local_updates.base import LocalUpdate
 class FedSgd(LocalUpdate):
     """A client sends the gradient of its mean loss over its batch, by default its whole local set."""
 
+    sends_a_gradient = True
+
     weight_decay: Annotated[float | None, at_least(0)] = None
     """multiple of the parameters that is added to the gradient, as in PyTorch's SGD; null: no decay"""
 

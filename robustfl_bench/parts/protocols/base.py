@@ -54,6 +54,10 @@ class RoundContext(ABC):
         """The honest clients' updates, as they send them."""
 
     @abstractmethod
+    def train_nodes(self, models: Tensor) -> Updates:
+        """As ``train``, each client from its own of the ``models`` (n, d)."""
+
+    @abstractmethod
     def receive(self, uploads: Tensor) -> int:
         """Turn uploads (n, d) into the updates that the server receives, in place; returns how many were not finite."""
 

@@ -15,7 +15,7 @@ from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.attacks.base import Crafted
 from robustfl_bench.parts.protocols.base import Engine, RoundContext
-from robustfl_bench.parts.protocols.state import Cohort, ModelState, Remembered, Round, State, Trained
+from robustfl_bench.parts.protocols.state import Cohort, Remembered, Round, State, Trained
 from robustfl_bench.parts.protocols.topology import Graph
 
 NODES = "nodes"
@@ -59,12 +59,8 @@ class Exchange:
 
     @cached_property
     def context(self) -> RoundContext:
-        """The round in which every honest node trains from its own model, and attackers from the mean of all."""
-        ids = self.engine.honest_ids.tolist()
-        start: Mapping[int, ModelState] = {
-            client: replace(self.state.model(0), params=model) for client, model in zip(ids, self.models, strict=True)
-        }
-        return self.engine.context(self.state, (self.cohort,), received=start)
+        """The round of all nodes, in which attackers train from the mean of the honest nodes' models."""
+        return self.engine.context(self.state, (self.cohort,))
 
     def stepped(self, updates: Tensor, nodes: slice) -> tuple[Tensor, Remembered]:
         """What these nodes make of their own updates (k, d): their models, and the memory of their optimizers."""
@@ -107,7 +103,7 @@ class Exchange:
         """The attackers' messages over ``links`` (e, 2), made for one receiver after the other."""
         rows, crafted, lost, pace = own.new_empty(len(links), own.shape[1]), Crafted(own[:0]), 0, self.context.pace
         for node in links[:, 1].unique().tolist():
-            context, around = self._at(node, own[node]), self._around(node).honest
+            context, around = self.at(node, own[node]), self._around(node).honest
             near = honest.columns[: len(around)]
             near.copy_((own[node] - own[around]) / pace)
             seen = Updates(near, honest.counts[around], None if honest.losses is None else honest.losses[around])
@@ -148,7 +144,7 @@ class Exchange:
             return together, {}
         moves, remembered = torch.empty_like(received.own), dict[str, Tensor]()
         for place, node in enumerate(nodes):
-            aggregate = self._at(node, received.own[place]).aggregate(received.at(place))
+            aggregate = self.at(node, received.own[place]).aggregate(received.at(place))
             moves[place] = aggregate.vector
             remembered |= {f"{node} {name}": value for name, value in (aggregate.memory or {}).items()}
         return moves, remembered
@@ -182,7 +178,7 @@ class Exchange:
         honest, byzantine = (np.flatnonzero(each[node]).tolist() for each in (self.graph.honest, self.graph.byzantine))
         return Cohort([node, *honest], byzantine)
 
-    def _at(self, node: int, own: Tensor) -> RoundContext:
+    def at(self, node: int, own: Tensor) -> RoundContext:
         """The round of a node with its own model (d,), as if it were the server of its neighbours."""
         prefix = f"{node} "
         kept = self.state.protocol.items()

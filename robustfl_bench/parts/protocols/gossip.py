@@ -43,9 +43,9 @@ class Gossip(Protocol):
     receiver's m_i and with the updates of the receiver's honest neighbourhood alone, and can ask the receiver's rule.
     An attack that knows gossip sends every neighbour a message of its own (``Attack.craft_messages``).
 
-    The recorded model is the mean of the honest nodes'. Local training goes node by node, since models differ. So does
-    a rule, unless it has ``aggregate_nodes``, which mixes at all nodes at once. A node sends ``bits`` bits for each
-    coordinate over each of its links.
+    The recorded model is the mean of the honest nodes'. Nodes that compute one gradient with a small dense network
+    compute it together, all others train in turn. A rule goes node by node, unless it has ``aggregate_nodes``, which
+    mixes at all nodes at once. A node sends ``bits`` bits for each coordinate over each of its links.
     """
 
     topology: Annotated[
@@ -137,7 +137,7 @@ class Gossip(Protocol):
     def step(self, engine: Engine, state: State) -> tuple[State, Round]:
         """The next round of all nodes. The memory holds the honest nodes' models, and what their rules remember."""
         exchange = Exchange(engine, state, self.graph(engine))
-        honest = exchange.context.train()
+        honest = exchange.context.train_nodes(exchange.models)
         non_finite = exchange.context.receive(honest.columns)
         if non_finite == honest.n:
             raise Diverged(state.round + 1, "no honest client's update is finite")

@@ -5,6 +5,7 @@ import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ class Graph:
         """The smallest number of neighbours of an honest node."""
         return int((self.honest.sum(axis=1) + self.byzantine.sum(axis=1)).min(initial=len(self.honest)))
 
-    @property
+    @cached_property
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """The gossip weights W of Metropolis and Hastings: (h, h) among honest nodes, own weights on the diagonal, and
         (h, b) of attackers' messages; float64, each node's sum to 1.

@@ -235,8 +235,9 @@ class GossipStep:
         number of updates that are not finite, of every process (size, 3)."""
         if self._ids is None:
             return self._link.gather([0, 0, 0])
-        assert isinstance(exchange.context, Context) and self._samples is not None
-        updates = exchange.context.train_clients(self._samples, [0], self._ids.tolist(), "own", row)
+        context = exchange.at(self._link.rank, exchange.models[self._link.rank])
+        assert isinstance(context, Context) and self._samples is not None
+        updates = context.train_clients(self._samples, [0], self._ids.tolist(), "own", row)
         assert updates.losses is not None
         non_finite = exchange.context.receive(row)
         return self._link.gather([float(updates.losses[0]), float(updates.counts[0]), non_finite])

@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("revision", help="the code of before")
     parser.add_argument("--runs", type=int, default=180, help="kept runs of the sample, at least (%(default)s)")
     parser.add_argument("--datasets", default="digits", help="of these kept runs: NAME,NAME (%(default)s)")
+    parser.add_argument("--protocols", help="of these kept runs, where the edit is of a protocol: NAME,NAME (all)")
     parser.add_argument("--seconds", type=float, default=3, help="the longest run that is made whole (%(default)s)")
     parser.add_argument("--rounds", type=int, default=10, help="of longer runs (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="chooses the sample (%(default)s)")
@@ -104,6 +105,8 @@ def _prove(asked: argparse.Namespace, folder: Path) -> None:
     rows = rows[
         rows["run_id"].isin({run_id for _, run_id in answered}) & rows["dataset"].isin(asked.datasets.split(","))
     ]
+    if asked.protocols:
+        rows = rows[rows["protocol"].isin(asked.protocols.split(","))]
     runs = sample.chosen(rows, asked.runs, asked.seconds, asked.rounds, asked.seed, before.has)
     ends = [code.ask("runs", ([list(run.overrides) for run in runs], str(folder / f"runs_{place}")))
             for place, code in enumerate((before, after))]  # fmt: skip
