@@ -132,7 +132,7 @@ def _of_own_models(layers: Sequence[Layer], clients: Tensor, batch: Batch, out: 
         for some in stretches:
             yield some, rows[ends[some.start] : ends[some.stop]].unflatten(0, (some.stop - some.start, -1))
 
-    def times(rows: Tensor, layer: Layer) -> Tensor:
+    def times(rows: Tensor, layer: tuple[Tensor, Tensor | None]) -> Tensor:
         return torch.cat([_times_own(own, layer, clients[some]).flatten(0, 1) for some, own in parts(rows)])
 
     inputs = [batch.x.flatten(1)]
