@@ -63,6 +63,18 @@ def test_rules_with_all_attacks_come_first_and_only_they_are_among_the_best() ->
     assert found.best("abc") == ["b"], "without spread, any difference counts"
 
 
+def test_few_seeds_earn_no_bold() -> None:
+    """Nobody can tell a score of one seed from the best. That others have more seeds takes no bold from the best."""
+    runs = [run("best", "ipm", 0.8 + 0.01 * seed, seed=str(seed)) for seed in range(5)]
+    runs += [run("alike", "ipm", 0.8 + 0.001 * seed, seed=str(seed)) for seed in range(20)]
+    runs += [run("once", "ipm", 0.2), run(HONEST, HONEST, 0.9)]
+    found = panel(track_of("ipm"), "iid", 5, runs)
+    top = found.best(found.standings)
+    assert {"best", "once"} <= {*top}
+    assert "best" in found.most_run(top) and found.most_run(top) == {*top} - {"once"}
+    assert found.most_run(["once"]) == set() == found.most_run([])
+
+
 def with_scores(partition: str, **worst: float) -> ArenaPanel:
     standings = {rule: Standing(rule, value, "ipm", {"ipm": value}, Estimate(value, 1, 3), by_seed={"0": value})
                  for rule, value in worst.items()}  # fmt: skip

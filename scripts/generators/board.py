@@ -38,7 +38,7 @@ hide: [navigation, toc]
 
 Each number is the score of a rule in one case, the lowest known so far: its worst case over all attacks that were run
 against it, where 0 is guessing and 100 what the honest clients alone reach. **Bold** numbers cannot be told from the
-best of their division, with or without server data, and have the most seeds of these. The list begins with the rules
+best of their division, with or without server data, and have as many seeds. The list begins with the rules
 whose lowest number shown is highest. Rules that lack a case come after those that have all, with a question mark: an
 empty case has no runs yet, and may be lower. Last are those that cannot run in a case, where attackers are too many
 for them. The first line is no rule: a model of the server's own samples, which no attack reaches. A number opens the

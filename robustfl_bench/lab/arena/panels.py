@@ -130,10 +130,11 @@ class ArenaPanel:
         return [rule for rule, score in self.scores(rules).items() if score.n >= COMPARED]
 
     def most_run(self, rules: Iterable[str]) -> set[str]:
-        """Those of the rules with the most seeds under the list of attacks, if they can be compared: of the others, few
+        """The best of the rules, and those whose score has as many seeds, if they can be compared: of the others, few
         seeds may be the reason that nobody can tell them from the best."""
-        seeds = {rule: max(self.standings[rule].score.n, len(self.standings[rule].by_seed)) for rule in rules}
-        return {rule for rule, n in seeds.items() if n == max(seeds.values()) >= COMPARED}
+        scores = self.scores(rules)
+        best = max(scores.values(), key=lambda score: score.value, default=None)
+        return {rule for rule, score in scores.items() if best and score.n >= max(best.n, COMPARED)}
 
     def interval(self, of: Scored) -> Interval | None:
         """The 95% interval of a score, as far as scores go."""
