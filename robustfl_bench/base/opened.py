@@ -154,7 +154,7 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
         file = frame.f_code.co_filename
         if file == linecache.__file__ or _is_ours(file):  # shows source, such as that of a launcher; or our own file
             return
-        if os.path.abspath(path).startswith(_kept_by(file)):
+        if (kept := _kept_by(file)) and os.path.abspath(path).startswith(kept):
             return
         if _is_users(file):
             _opened[_resolved(file)].add(os.path.abspath(path))
