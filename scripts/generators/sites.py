@@ -14,7 +14,6 @@ import pandas as pd
 from robustfl_bench.base import seeding
 from robustfl_bench.parts.partitions.mixed_skew import MixedSkew
 from robustfl_bench.read.runs import archive
-from robustfl_bench.read.runs.statistics import Interval, paired
 
 RESULTS = Path(__file__).parents[2] / "results"
 SIX, EIGHT, WORKERS = "hospitals/six.csv.gz", "hospitals/runs.csv", "diloco/runs.csv.gz"
@@ -61,14 +60,6 @@ def rank(seed: int) -> int:
     sizes = [len(part) for part in parts]
     attacker = seeding.generator(seed, "byzantine").permutation(CLIENTS)[0]
     return 1 + sum(size > sizes[attacker] for size in sizes)
-
-
-def difference(first: pd.Series, second: pd.Series) -> Interval:
-    """The mean of paired differences, with its 95% interval."""
-    shared = first.index[first.notna() & second.notna()]
-    between = paired(dict(first[shared]), dict(second[shared]))
-    assert between is not None
-    return between
 
 
 def worst(rule: str, weighting: str, seeds: Iterable[int]) -> tuple[float, str]:

@@ -1,18 +1,18 @@
 """The facts of results/diloco/README.md."""
 
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.hospitals import generator
+from scripts.generators import sites
 
 
 def left(workers: int, rule: str, attack: str) -> float:
     """The mean accuracy of a rule under an attack, in percent."""
-    table = generator().accuracies(generator().WORKERS, "final_accuracy")
+    table = sites.accuracies(sites.WORKERS, "final_accuracy")
     return float(table.loc[(workers, rule, "none", attack)].mean())
 
 
 def table() -> list[str]:
     """The table, as a page has it in one line."""
-    return [" ".join(generator().workers().split())]
+    return [" ".join(sites.workers().split())]
 
 
 PAGE = "results/diloco/README.md"
@@ -34,5 +34,5 @@ FACTS = (
         "Of eight workers SignGuard keeps {:.1f}% of {:.1f}%, the most of seven rules.",
         lambda: [left(8, "signguard", "worst"), left(8, "signguard", "none")],
     ),
-    Fact("which needs more than four workers: {} ", table),
+    Fact("Multi-Krum needs more than four workers: {} ", table),
 )
