@@ -71,8 +71,8 @@ def test_few_seeds_earn_no_bold() -> None:
     found = panel(track_of("ipm"), "iid", 5, runs)
     top = found.best(found.standings)
     assert {"best", "once"} <= {*top}
-    assert "best" in found.most_run(top) and found.most_run(top) == {*top} - {"once"}
-    assert found.most_run(["once"]) == set() == found.most_run([])
+    assert "best" in found.comparable_best(top) and found.comparable_best(top) == {*top} - {"once"}
+    assert found.comparable_best(["once"]) == set() == found.comparable_best([])
 
 
 def with_scores(partition: str, **worst: float) -> ArenaPanel:

@@ -91,7 +91,7 @@ def _board() -> str:
     in_order = [rule for arena in arenas().values() for rule in by_score(list(arena.panels.values()))]
     order = list(dict.fromkeys([SERVER, *in_order]))
     best = {(track, panel.number, panel.partition):
-            {rule for _, _, top in divided(arena, panel) for rule in panel.most_run(top)}
+            {rule for _, _, top in divided(arena, panel) for rule in panel.comparable_best(top)}
             for track, arena, panel in columns}  # fmt: skip
     heads = [
         _head("rule", "text"),

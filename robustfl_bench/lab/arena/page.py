@@ -67,7 +67,7 @@ def by_score(row: Sequence[ArenaPanel]) -> list[str]:
 def _overview(arena: Arena, of: int) -> Sheet:
     """The scores of the rules in all partitions."""
     row = arena.row(of)
-    tops = {panel.partition: {rule for _, _, top in divided(arena, panel) for rule in panel.most_run(top)}
+    tops = {panel.partition: {rule for _, _, top in divided(arena, panel) for rule in panel.comparable_best(top)}
             for panel in row if panel.compares}  # fmt: skip
 
     def line(rule: str) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         groups = panel.groups(rules) if panel.compares else ()
         place = dict.fromkeys(panel.unmet, UNMET)
         place |= {rule: str(count) for count, group in enumerate(groups, 1) for rule in group}
-        bold = panel.most_run(top)
+        bold = panel.comparable_best(top)
         records += [name] * bool(rules)
         records += [{"rule": rule, "of": panel.standings[rule], "group": place.get(rule), "is_best": rule in bold}
                     for rule in rules]  # fmt: skip

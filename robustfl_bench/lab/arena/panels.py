@@ -129,7 +129,7 @@ class ArenaPanel:
         """Those of the rules that have seeds enough to be compared, under all attacks."""
         return [rule for rule, score in self.scores(rules).items() if score.n >= COMPARED]
 
-    def most_run(self, rules: Iterable[str]) -> set[str]:
+    def comparable_best(self, rules: Iterable[str]) -> set[str]:
         """The best of the rules, and those whose score has as many seeds, if they can be compared: of the others, few
         seeds may be the reason that nobody can tell them from the best."""
         scores = self.scores(rules)

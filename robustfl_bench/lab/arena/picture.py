@@ -35,7 +35,7 @@ def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> F
     rules += [rule for rule in by_score(row) if rule != SERVER]
     numbers = np.array([[panel.standings[rule].score.value if rule in panel.standings else math.nan for panel in row]
                         for rule in rules])  # fmt: skip
-    best = [{rule for _, _, top in divided(arena, panel) for rule in panel.most_run(top)} for panel in row]
+    best = [{rule for _, _, top in divided(arena, panel) for rule in panel.comparable_best(top)} for panel in row]
     framed = frozenset((place, column) for place, rule in enumerate(rules) for column, top in enumerate(best)
                        if rule in top)  # fmt: skip
     heading = arena.track.title(number)

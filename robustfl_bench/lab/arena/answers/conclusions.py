@@ -164,7 +164,7 @@ def _sheet(base: Arena, panel: ArenaPanel, held: Mapping[str, ArenaPanel]) -> Sh
 def _best(panel: ArenaPanel, rules: Sequence[str]) -> set[str]:
     """The rules that cannot be told from the best; none if too few were run."""
     known = panel.run_enough(rules)
-    return panel.most_run(panel.best(known)) if len(known) >= ENOUGH else set()
+    return panel.comparable_best(panel.best(known)) if len(known) >= ENOUGH else set()
 
 
 def _score(panel: ArenaPanel, rule: str) -> str:

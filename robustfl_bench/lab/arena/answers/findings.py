@@ -98,7 +98,7 @@ def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str
     order = [panel.standings[rule] for rule in rules if rule in top]
     if not order:
         return ""
-    most = panel.most_run(of.rule for of in order)
+    most = panel.comparable_best(of.rule for of in order)
     others = [of.rule for of in order[1:] if of.rule in most]
     return said("findings.group", panel=panel, first=order[0], mark=mark(panel, order[0].rule), others=others,
                 fewer=len(order) - 1 - len(others))  # fmt: skip
