@@ -32,8 +32,7 @@ NONE, BACKDOOR = "none", "backdoor"
 LOOKS = (5, 10, 20)
 """The numbers of seeds of a rule after which a raced track looks at its results."""
 
-_SUFFIXES = ("_rates", "_declared", "_honest", "_double", "_server", "_trials", "_claims", "_planned",
-             "_blindspot")  # fmt: skip
+_SUFFIXES = ("_rates", "_declared", "_honest", "_double", "_server", "_trials", "_claims")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
 _READ = ("aggregator", "code", "state", "seed", "final_accuracy", "last_accuracy", "best_accuracy",
