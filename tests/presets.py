@@ -24,6 +24,7 @@ from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.train.evaluation import Record
 from robustfl_bench.train.federation import Federation, federation_of
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.rounds import initial_state
 
@@ -47,7 +48,7 @@ small = partial(federation, "model.hidden=[8]")
 
 def trained(f: Federation) -> tuple[State, list[Record]]:
     """The state after the last round, and the records of all rounds."""
-    states, rows = zip(*run(f, initial_state(f)), strict=True)
+    states, rows = zip(*run(f, initial_state(f), metrics=METRICS), strict=True)
     return states[-1], [row for row in rows if row is not None]
 
 

@@ -24,6 +24,7 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import InfeasibleError, plan
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 from tests import presets
 from tests.conftest import Bench, contents, run_folders
@@ -39,7 +40,7 @@ def federation(*overrides: str, base: tuple[str, ...] = SMALL, **parts: Any) -> 
 
 def records(f: Federation, start: State | None = None) -> tuple[list[dict[str, float]], list[State]]:
     """The records of all rounds from ``start`` on, and the states after them."""
-    states, rows = zip(*run(f, start or initial_state(f)), strict=True)
+    states, rows = zip(*run(f, start or initial_state(f), metrics=METRICS), strict=True)
     assert all(row is not None for row in rows)
     return list(rows), list(states)
 
@@ -158,7 +159,7 @@ def test_attackers_who_train_do_all_of_their_work() -> None:
 
 def test_what_is_counted_is_what_arrives() -> None:
     f = federation(*DROPPING, "attack=ipm", "aggregator=coomed", "protocol=star", "rounds=30", "eval_every=4")
-    states, rows = zip(*run(f, initial_state(f)), strict=True)
+    states, rows = zip(*run(f, initial_state(f), metrics=METRICS), strict=True)
     arrived = [len(f.cohorts.present(number)) for number in range(30)]
     assert len(set(arrived)) > 3
     for state, row in zip(states, rows, strict=True):

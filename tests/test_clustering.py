@@ -28,6 +28,7 @@ from robustfl_bench.parts.models.mean import Constant
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 from tests import reference_brifca as reference
 from tests.presets import federation, trained
@@ -314,12 +315,12 @@ def far_models(f: Federation) -> State:
 def test_a_model_that_nobody_chose_stays_or_is_trained_by_one_client() -> None:
     common = (*LINEAR, "clustering=ifca", "attack=none", "rounds=1", "aggregator=coomed")
     kept = federation(*common)
-    ((state, record),) = run(kept, far_models(kept))
+    ((state, record),) = run(kept, far_models(kept), metrics=METRICS)
     assert record is not None and record["empty_clusters"] == record["untrained_clusters"] == 1
     assert torch.equal(state.params[2], torch.full((8,), 100.0))
     assert state.previous is not None and not state.previous[2].any()
     filled = federation(*common, "clustering.empty=random")
-    ((state, record),) = run(filled, far_models(filled))
+    ((state, record),) = run(filled, far_models(filled), metrics=METRICS)
     assert record is not None and record["empty_clusters"] == record["untrained_clusters"] == 0
     assert not torch.equal(state.params[2], torch.full((8,), 100.0))
     sizes = [len(cohort) for cohort in filled.cohorts.of(far_models(filled))]
@@ -355,7 +356,7 @@ def test_attackers_alone_in_a_fixed_group_send_their_own_updates() -> None:
     state = initial_state(f)
     groups = torch.zeros(24, dtype=torch.int64)
     groups[f.clients.byzantine_ids] = 2
-    ((after, record),) = run(f, State.start(state.params, groups))
+    ((after, record),) = run(f, State.start(state.params, groups), metrics=METRICS)
     assert record is not None and record["empty_clusters"] == 1
     assert after.params[2].isfinite().all() and not torch.equal(after.params[2], state.params[2])
 

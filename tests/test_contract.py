@@ -13,6 +13,7 @@ from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.tables.pivot import pivot
 from robustfl_bench.runner.store import folders
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 from tests.conftest import Bench, contents, run_folders
 from tests.presets import small as federation
@@ -357,7 +358,7 @@ def test_clients_whose_training_diverges_end_the_run_at_once(bench: Bench, tmp_p
 
 def test_rows_up_to_the_last_finite_round_stay() -> None:
     f = federation("lr=1e10", "rounds=4")
-    rounds = run(f, initial_state(f))
+    rounds = run(f, initial_state(f), metrics=METRICS)
     _, record = next(rounds)
     assert record is not None and record["round"] == 1
     with pytest.raises(Diverged, match="diverged in round 2: ") as end:

@@ -24,6 +24,7 @@ from robustfl_bench.parts.schedules.constant import Constant
 from robustfl_bench.parts.schedules.inverse_time import InverseTime
 from robustfl_bench.parts.schedules.step import Step
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 from tests.presets import small as federation
 from tests.presets import trained
@@ -216,7 +217,7 @@ def test_a_rule_never_sees_a_non_finite_update_and_every_one_is_counted() -> Non
             return updates.combine(torch.zeros(updates.n, dtype=torch.float64))
 
     f = federation("attack=ipm", "rounds=2", attack=Wild(), aggregator=Spy())
-    records = [record for _, record in run(f, initial_state(f))]
+    records = [record for _, record in run(f, initial_state(f), metrics=METRICS)]
     assert all(record is not None and record["non_finite_updates"] == 3 for record in records)
     for updates in seen:
         assert updates.matrix.isfinite().all()
@@ -279,7 +280,7 @@ GOLDEN = {  # may move in the last digits with the versions of PyTorch, NumPy an
 @pytest.mark.parametrize("rule", GOLDEN)
 def test_three_rounds_stay_what_they_were(rule: str) -> None:
     f = federation("rounds=3", f"aggregator={rule}")
-    *_, (_, record) = run(f, initial_state(f))
+    *_, (_, record) = run(f, initial_state(f), metrics=METRICS)
     assert record is not None
     loss, accuracy = GOLDEN[rule]
     assert record["test_loss"] == pytest.approx(loss, abs=2e-3)

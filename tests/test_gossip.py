@@ -24,6 +24,7 @@ from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.runner.processes.launch import launch
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state, step
 from tests.conftest import Bench, contents, run_folders
 from tests.presets import small as federation
@@ -230,7 +231,7 @@ def _gradients(f: Federation) -> tuple[Tensor, Tensor]:
 
 def test_accuracies_of_the_nodes_their_distance_and_the_bits_of_the_links_are_recorded() -> None:
     f = federation(*SMALL, "attack=ipm", "eval_every=3", "protocol.byzantine_neighbours=1")
-    ((state, row),) = [(state, row) for state, row in run(f, initial_state(f)) if row is not None]
+    ((state, row),) = [(state, row) for state, row in run(f, initial_state(f), metrics=METRICS) if row is not None]
     models, d = state.protocol["nodes"].double(), state.params.shape[1]
     apart = float((models - models.mean(dim=0)).square().sum() / 8)
     assert row["consensus_distance"] == pytest.approx(apart) and apart > 0

@@ -22,6 +22,7 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
 from robustfl_bench.train.federation import Federation, federation_of
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 from tests.rounds import names
 
@@ -68,7 +69,7 @@ def outcome(aggregator: str, attack: str, mixing: str) -> str:
     cell.__dict__.pop("contract", None)  # what the parts return is checked anew
     vars(cell)["parts"] = replace(parts, attack=cell.parts.attack)
     try:
-        rows = [(state, row) for state, row in run(cell, initial_state(cell)) if row is not None]
+        rows = [(state, row) for state, row in run(cell, initial_state(cell), metrics=METRICS) if row is not None]
     except Diverged as error:
         return f"diverged: {error}"
     ((state, row),) = rows

@@ -44,7 +44,7 @@ COLUMNS = {
 @pytest.mark.parametrize("overrides", COLUMNS, ids=lambda overrides: overrides[0])
 def test_the_columns_of_a_run_and_their_order(overrides: tuple[str, ...]) -> None:
     f = federation("rounds=2", "num_byzantine=2", *overrides)
-    for _, row in run(f, initial_state(f)):
+    for _, row in run(f, initial_state(f), metrics=METRICS):
         assert row is not None and list(row) == COLUMNS[overrides]
 
 
@@ -69,7 +69,7 @@ def test_every_metric_is_described_and_known_to_tables() -> None:
 
 NEW = '''"""The length of the longest update."""
 
-from robustfl_bench.train.metrics.base import Metric
+from robustfl_bench.train.metric import Metric
 
 METRICS = (
     Metric("longest", "Length of the model", lambda evaluation: float(evaluation.state.params.norm()), "units", -1),

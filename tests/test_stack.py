@@ -29,6 +29,7 @@ from robustfl_bench.runner.sweeps.cells import Sweep, stacks
 from robustfl_bench.train import loop
 from robustfl_bench.train.evaluation import Record
 from robustfl_bench.train.federation import Federation
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
@@ -54,7 +55,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def steps(federation: Federation) -> Steps[tuple[State, list[Record | None]]]:
     """The rounds of a run without a folder."""
     state, rows = initial_state(federation), list[Record | None]()
-    rounds = loop.run(federation, state)
+    rounds = loop.run(federation, state, metrics=METRICS)
     while state.round < federation.settings.rounds:
         yield Waiting(federation, state)
         state, row = next(rounds)

@@ -8,19 +8,20 @@ from robustfl_bench.parts.protocols.state import Round, State
 from robustfl_bench.train import rounds
 from robustfl_bench.train.evaluation import Evaluation, Record
 from robustfl_bench.train.federation import Federation
-from robustfl_bench.train.metrics import METRICS
-from robustfl_bench.train.metrics.base import Metric
+from robustfl_bench.train.metric import Metric
 
 Step = Callable[[Federation, State], tuple[State, Round | None]]
 """Computes the next round. It may return None for a round that is not evaluated or that another process records."""
 
 
 def run(
-    federation: Federation, state: State, step: Step = rounds.step, metrics: Sequence[Metric] = METRICS
+    federation: Federation, state: State, step: Step = rounds.step, metrics: Sequence[Metric] = ()
 ) -> Iterator[tuple[State, Record | None]]:
-    """Continue from ``state`` to the last round; yield each new state, with a record if the round is evaluated.
+    """Continue from ``state`` to the last round; yield each new state, with a record of ``metrics`` if the round is
+    evaluated.
 
-    Raises Diverged for a model that can no longer be trained or tested; its last record is that of an earlier round.
+    Raises Diverged for a model that can no longer be trained, or where a loss that it records is not finite; its last
+    record is that of an earlier round.
     """
     while state.round < federation.settings.rounds:
         state, happened = step(federation, state)

@@ -19,6 +19,7 @@ from robustfl_bench.parts.aggregators.boba import Boba
 from robustfl_bench.parts.aggregators.brace import Brace
 from robustfl_bench.read.runs.statistics import interval
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metrics.distance import METRICS as DISTANCE
 from robustfl_bench.train.rounds import initial_state
 
 SHOWN = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -126,7 +127,7 @@ def rates(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
 
 def distance(probed: ProbedRun) -> float:
     """The distance of the last models from the truth."""
-    *_, (_, row) = run(probed.federation, initial_state(probed.federation))
+    *_, (_, row) = run(probed.federation, initial_state(probed.federation), metrics=DISTANCE)
     assert row is not None
     return float(row["distance"])
 

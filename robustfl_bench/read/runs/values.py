@@ -14,8 +14,8 @@ from robustfl_bench.read.runs import records
 from robustfl_bench.read.runs.records import Damaged, last_metrics, text
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.runner.store.folders import LAST
+from robustfl_bench.train.metric import Metric
 from robustfl_bench.train.metrics import METRICS
-from robustfl_bench.train.metrics.base import Metric
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,8 @@ from robustfl_bench.base.errors import BrokenContract, ConfigError
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.runner.config import outside
 from robustfl_bench.runner.experiment import outside_code
+from robustfl_bench.train.metric import Metric
 from robustfl_bench.train.metrics import METRICS
-from robustfl_bench.train.metrics.base import Metric
 
 if TYPE_CHECKING:
     from robustfl_bench.train.evaluation import Evaluation, Record

@@ -6,7 +6,7 @@ The modules import PyTorch only inside their functions, because commands that re
 import pkgutil
 from importlib import import_module
 
-from robustfl_bench.train.metrics.base import Metric
+from robustfl_bench.train.metric import Metric
 
 _FIRST = (
     "training", "test", "validation", "recall", "cluster_accuracy", "attack_success", "cluster_recovery", "distance",
@@ -16,7 +16,7 @@ _FIRST = (
 
 
 def _modules() -> list[str]:
-    names = {module.name for module in pkgutil.iter_modules(__path__)} - {"base"}
+    names = {module.name for module in pkgutil.iter_modules(__path__)}
     return [*_FIRST, *sorted(names - set(_FIRST))]
 
 

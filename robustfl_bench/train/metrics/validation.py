@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robustfl_bench.train.metrics.base import Metric
+from robustfl_bench.train.metric import Metric
 
 if TYPE_CHECKING:
     from robustfl_bench.train.evaluation import Evaluation

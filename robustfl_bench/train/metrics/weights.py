@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from robustfl_bench.train.metrics.base import Metric
+from robustfl_bench.train.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
