@@ -145,7 +145,7 @@ def completing(
         for line in [*request.settings.remarks(), *filter(None, (gpu, sourceless))]:
             note(line)
         outcome, trace = yield from _attempt(request, data, federation, folder, train, trackers, silent)
-        if changed := folder.changed():  # of that nothing is sealed
+        if outcome["status"] != folders.FINISHED and (changed := folder.changed()):  # of that nothing is sealed
             outcome |= {"status": folders.FAILED, "error": changed}
             folder.forget_rows()
             folder.begin(request.config)

@@ -99,15 +99,20 @@ def facts(device: str | None) -> dict[str, Any]:
     import torch
 
     return {
-        "versions": {
-            "robustfl-bench": program(),
-            "python": platform.python_version(),
-            **libraries(),
-            "hydra-core": version("hydra-core"),
-        },
+        "versions": _versions(),
         "commit": commit(),
         "host": platform.node(),
         "processor": torch.cuda.get_device_name(device) if device and device.startswith("cuda") else processor(),
+    }
+
+
+@lru_cache(maxsize=1)
+def _versions() -> dict[str, str]:
+    return {
+        "robustfl-bench": program(),
+        "python": platform.python_version(),
+        **libraries(),
+        "hydra-core": version("hydra-core"),
     }
 
 

@@ -39,6 +39,7 @@ _CLIENT = 112  # bytes of the empty index array that a client has
 COPIES = "the clients' copies of their samples"
 RESIDENT = 1 << 29  # bytes of the updates that are in memory when they are in a file
 SMALL = 1 << 26  # bytes of the updates of a run that may train together with others (see ``engine.stack``)
+TINY = 1 << 24  # bytes that a run takes without a look at what others need
 POLL = 2.0  # seconds between two looks at the room that other runs leave
 GAP = 3  # looks at which no other run may be seen on a GPU: other processes may be between two of theirs
 
@@ -53,15 +54,17 @@ def check(request: Request) -> Where:
     needed, files, on_cpu = needs(request, device), _files(request, device), device.type == "cpu"
     here = {what: processes * size for what, size in (files | (needed if on_cpu else {})).items()}
     alone = on_cpu and request.settings.processes == 1
-    if on_disk := alone and sum(here.values()) > free_bytes() and _has_room(request):
-        here = files | _with_updates_on_disk(request, needed)
     if not on_cpu:
         _wait_for_gpu(request, device, needed)
-    if sum(here.values()) > (free := free_bytes()):
+    free = free_bytes()
+    if on_disk := alone and sum(here.values()) > free and _has_room(request):
+        here = files | _with_updates_on_disk(request, needed)
+    if sum(here.values()) > free:
         raise _refusal(request, here, free, "this machine")
     place: Where = "file" if on_disk else "bfloat16" if in_bfloat16(request) else "float32"
     shared = _shared(request, device) if place == "float32" else ()
-    _wait_for_room(request, sum(size for what, size in here.items() if what not in shared))
+    if (own := sum(size for what, size in here.items() if what not in shared)) > TINY:
+        _wait_for_room(request, own)
     if on_disk:
         folder = request.settings.results_dir
         say(f"{_updates_of(request)} are kept in a file in {folder}: {_size(_matrix(request))} do not fit into memory")

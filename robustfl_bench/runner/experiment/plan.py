@@ -1,7 +1,10 @@
 """A run as it is asked for: from a composed config to checked parts, the folder and the identity of the run."""
 
 import json
+import math
+import time
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
@@ -21,6 +24,9 @@ from robustfl_bench.train.code_digest import code_digest
 from robustfl_bench.train.parts import Parts
 from robustfl_bench.train.settings import SCALARS, Settings, check
 
+MOMENT = 0.02
+"""Seconds for which a run that has no folder is taken to have none."""
+
 
 class Request(Identified):
     """A run that is asked for: its config and settings, how it was asked for, and its folder.
@@ -36,6 +42,7 @@ class Request(Identified):
         self.call = call or Call()
         self.composed = config
         self._folder: RunFolder | None = None
+        self._looked = -math.inf  # when that was looked for
         check(self.settings)
         if self.settings.secure_aggregation and self.settings.weighting != "none":
             raise ConfigError(
@@ -62,6 +69,12 @@ class Request(Identified):
         """Build and check its parts, if that is not done yet. Raises one ConfigError with all that is wrong."""
         _ = self.parts
 
+    def planned(self) -> "Request":
+        """The same request with its parts, which are let go with what is returned. Raises as ``check`` does."""
+        planned = copy(self)
+        planned.check()
+        return planned
+
     @property
     def dataset(self) -> Dataset:
         """The data set among its parts, or, before they are built, one like it."""
@@ -71,14 +84,16 @@ class Request(Identified):
 
     @property
     def folder(self) -> RunFolder:
-        """Its run folder, whose name says what was chosen; as long as it does not exist, looked for each time."""
-        if self._folder is None or not self._folder.path.exists():
+        """Its run folder, whose name says what was chosen; as long as it does not exist, looked for again and again."""
+        is_new = time.monotonic() - self._looked < MOMENT
+        if self._folder is None or not (is_new or self._folder.path.exists()):
             s, chosen = self.settings, self.call.choices
             attack = f"{chosen.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
             groups = [chosen.get("partition", ""), attack, chosen.get("aggregator", "")]
             if self.config["clustering"]:
                 groups.append(chosen.get("clustering", ""))
             self._folder = RunFolder(s.results_dir, slug(self.dataset.name, *groups, f"s{s.seed}"), self.run_id)
+            self._looked = time.monotonic()
         return self._folder
 
     @cached_property
@@ -125,9 +140,7 @@ def plan(config: Mapping[str, Any], call: Call | None = None) -> Request:
 
     Raises one ConfigError with all that is wrong.
     """
-    planned = Request(config, call)
-    planned.check()
-    return planned
+    return Request(config, call).planned()
 
 
 def _check_feasible(parts: Parts, s: Settings) -> None:

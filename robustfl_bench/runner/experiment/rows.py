@@ -119,13 +119,14 @@ def written(
         for state, record in rounds:
             if record is not None:
                 row, own = apart(record, federation.settings.metrics)
-                folder.append("metrics.csv", row)
+                rows = {"metrics.csv": row}
                 if own:
-                    folder.append(OWN_METRICS, {"round": state.round} | own)
+                    rows[OWN_METRICS] = {"round": state.round} | own
                 if state.weights is not None:
                     shares = dict(zip(federation.clients.names, state.weights.tolist(), strict=True))
-                    folder.append("weights.csv", {"round": state.round} | shares)
-                folder.append("timings.csv", {"round": state.round, "seconds": clock.now() - began})
+                    rows["weights.csv"] = {"round": state.round} | shares
+                rows["timings.csv"] = {"round": state.round, "seconds": clock.now() - began}
+                folder.record(rows)
                 if trackers is not None:
                     trackers.record(record)
                 began = clock.now()

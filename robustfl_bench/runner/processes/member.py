@@ -35,7 +35,7 @@ class Checkpoints:
         """The states by round; files that are damaged or have another stamp are reported and removed."""
         found = {}
         for round, path in self._paths().items():
-            remove_leftovers(path)
+            remove_leftovers(self._folder, [path.name])
             try:
                 state = sealed.load(path, self._stamp)
             except Damaged as error:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -36,6 +37,7 @@ from robustfl_bench.runner.store.writing import (
     read_regular,
     read_text,
     remove_leftovers,
+    stream_atomically,
     write_atomically,
 )
 
@@ -76,11 +78,12 @@ def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
         place, changed, now = (found.st_dev, found.st_ino), found.st_mtime_ns, time.time_ns()
         known = _listed.get(place)
         if known is None or known.changed != changed:
-            known = _Names(changed, defaultdict(list))
-            for name in os.listdir(runs):
+            names = os.listdir(runs)
+            if now - changed <= (_TICK if changed % 10**9 else _COARSE):
+                return [runs / name for name in names if name.rpartition("-")[2] == run_id]
+            known = _listed[place] = _Names(changed, defaultdict(list))
+            for name in names:
                 known.by_id[name.rpartition("-")[2]].append(name)
-            if now - changed > (_TICK if changed % 10**9 else _COARSE):
-                _listed[place] = known
     except OSError:  # none yet; a folder that cannot be read is reported when the run is written
         return []
     return [runs / name for name in known.by_id.get(run_id, ())]
@@ -122,9 +125,16 @@ def oddity(path: Path) -> str | None:
     if held_identity is not None:
         config_id = identity.digest(held_identity)
         return None if config_id == id_of(path) else f"its config.yaml is that of run {config_id}"
-    if not held or held & set(MADE):
+    if not held or held & set(MADE) or (held == {"config.yaml"} and _is_empty(path / "config.yaml")):
         return None
     return "it holds no config of a run"
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a file has no content, as one that a power cut left before it was on the disk."""
+    with suppress(OSError):
+        return not path.stat().st_size
+    return True
 
 
 def _identity(path: Path) -> dict[str, Any] | None:
@@ -198,14 +208,23 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
     return summary
 
 
-def recorded(folder: Path) -> dict[str, dict[str, Any]]:
-    """The sizes and SHA-256 of the files of a run folder, as its summary records them."""
-    return {name: _entry(*hashed(folder / name)) for name in RECORDED if (folder / name).exists()}
+def recorded(
+    folder: Path, written: "Mapping[str, tuple[hashlib._Hash, int]]" = MappingProxyType({})
+) -> dict[str, dict[str, Any]]:
+    """The sizes and SHA-256 of the files of a run folder, as its summary records them: those ``written`` as they were
+    then, the others as they are."""
+    names = dict.fromkeys([*_present(folder, RECORDED), *written])
+    states = {name: written.get(name) or hashed(folder / name) for name in names}
+    return {name: {"bytes": size, "sha256": digest.hexdigest()} for name, (digest, size) in states.items()}
 
 
-def _entry(digest: "hashlib._Hash", size: int) -> dict[str, Any]:
-    """What a summary records of a file."""
-    return {"bytes": size, "sha256": digest.hexdigest()}
+def _present(folder: Path, names: Iterable[str]) -> list[str]:
+    """Those of the names that a folder has, in one look; none in a folder that is not there."""
+    try:
+        held = {*os.listdir(folder)}
+    except FileNotFoundError:
+        return []
+    return [name for name in names if name in held]
 
 
 def seal(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,14 +278,12 @@ class RunFolder:
         """Create the folder and take the lease on it; raises RunLocked, CannotWrite, or Damaged if it holds links."""
         with named(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            check_plain(self.path)
-            for name in (*OWN, NAME):
-                if (self.path / name).is_dir():
-                    raise Damaged(f"{self.path / name} is a folder in the place of a file; remove it")
+            check_plain(self.path, (*OWN, NAME))
             if not self.lease.take(patience=1):  # `robustfl-results status` holds it for an instant
                 raise RunLocked(f"{self.path} is being written by another process ({self.lease.owner})")
-            for name in OWN:
-                remove_leftovers(self.path / name, leased=True)
+            remove_leftovers(self.path, OWN, leased=True)
+        self._written.clear()
+        self._adding.clear()
 
     def close(self) -> None:
         """Release the lease."""
@@ -347,18 +364,22 @@ class RunFolder:
         """Store ``state`` (tensors and numbers) together with what the CSV files hold; raises CannotWrite."""
         self._check_lease()
         files = {}
-        for name in TABLES:
-            path = self.path / name
-            if path.exists():
-                with named(path):
-                    persistently(partial(flush, path))
+        for name in _present(self.path, ("config.yaml", *TABLES)):
+            with named(path := self.path / name):
+                persistently(partial(flush, path))
+            if name in TABLES:
                 digest, size = self._state(name)
                 files[name] = (size, digest.hexdigest())
         sealed.save(self.path / "checkpoint.pt", {**state, "files": files}, stamp)
 
+    def record(self, rows: Mapping[str, Mapping[str, float]]) -> None:
+        """Add the rows of a round to TABLES, by the name of the table."""
+        self._check_lease()
+        for name, row in rows.items():
+            self.append(name, row)
+
     def append(self, name: str, row: Mapping[str, float]) -> None:
         """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
-        self._check_lease()
         path, (digest, size) = self.path / name, self._state(name)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -397,20 +418,19 @@ class RunFolder:
         return hashlib.sha256(whole[:size]).digest() == digest.digest() and row.startswith(whole[size:])
 
     def _note(self, name: str, content: str) -> None:
-        """Write a file of the run, and remember it."""
-        write_atomically(self.path / name, content)
-        self._written[name] = hashlib.sha256(content.encode()), len(content.encode())
+        """Write a file of the run, and remember it. The next checkpoint makes it survive a power cut."""
+        written = content.encode()
+        stream_atomically(self.path / name, lambda: [written], lasting=False)
+        self._written[name] = hashlib.sha256(written), len(written)
         self._adding.pop(name, None)
 
     def cut(self, round: int) -> None:
         """Drop the rows of later rounds."""
         self._check_lease()
-        for name in TABLES:
-            path = self.path / name
-            if path.exists():
-                lines = path.read_text().splitlines(keepends=True)
-                kept = [row for row in lines[1:] if row.endswith("\n") and int(row.split(",")[0]) <= round]
-                self._note(name, "".join([lines[0], *kept]) if kept else "")
+        for name in _present(self.path, TABLES):
+            lines = (self.path / name).read_text().splitlines(keepends=True)
+            kept = [row for row in lines[1:] if row.endswith("\n") and int(row.split(",")[0]) <= round]
+            self._note(name, "".join([lines[0], *kept]) if kept else "")
 
     def rows(self) -> list[dict[str, float]]:
         """The rows of ``metrics.csv``; raises Damaged."""
@@ -428,12 +448,9 @@ class RunFolder:
         self._check_lease()
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
-        written = {name: _entry(*state) for name, state in self._written.items()}
-        text = json.dumps(seal(plain({**summary, "files": recorded(self.path) | written})), indent=1, allow_nan=False)
+        text = json.dumps(seal(plain({**summary, "files": recorded(self.path, self._written)})), indent=1, allow_nan=False)
         write_atomically(self.path / "summary.json", text + "\n")
-        self._remove([DEATHS])
-        if summary["status"] in MEASURED:
-            self._remove(["checkpoint.pt", "error.txt"])
+        self._remove([DEATHS, *(["checkpoint.pt", "error.txt"] if summary["status"] in MEASURED else [])])
 
     def tidy(self) -> None:
         """Remove the remains of a process that was killed after it recorded the result, unless one holds the lease."""
@@ -465,7 +482,7 @@ class RunFolder:
             raise
 
     def _remove(self, names: Iterable[str]) -> None:
-        for name in names:
+        for name in _present(self.path, names):
             with named(self.path / name):
                 persistently(partial((self.path / name).unlink, missing_ok=True))
 

@@ -2,9 +2,8 @@
 
 import hashlib
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -96,8 +95,9 @@ def read_text(path: Path) -> str:
         raise Damaged(f"{path.name} cannot be read: {error}") from None
 
 
-def check_plain(folder: Path) -> None:
-    """Raise Damaged if a folder, or anything in it but folders, is a link or no regular file.
+def check_plain(folder: Path, files: Collection[str] = ()) -> None:
+    """Raise Damaged if a folder, or anything in it but folders, is a link or no regular file, or if one of its
+    ``files`` is a folder.
 
     Writing to a link would change the file that it points to.
     """
@@ -105,8 +105,11 @@ def check_plain(folder: Path) -> None:
         raise Damaged(f"{folder} is a link, into which no run is written; remove it")
     with os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.is_file(follow_symlinks=False) and not entry.is_dir(follow_symlinks=False):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not is_folder and not entry.is_file(follow_symlinks=False):
                 raise Damaged(f"{folder / entry.name} is a link or no regular file; remove it")
+            if is_folder and entry.name in files:
+                raise Damaged(f"{folder / entry.name} is a folder in the place of a file; remove it")
 
 
 @contextmanager
@@ -143,7 +146,7 @@ def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryvi
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
 
     def attempt() -> None:
-        remove_leftovers(path)
+        remove_leftovers(path.parent, [path.name])
         try:
             with open(temporary, "wb") as file:
                 for piece in pieces():
@@ -177,14 +180,15 @@ def append_text(path: Path, text: str) -> None:
         persistently(attempt)
 
 
-def remove_leftovers(path: Path, leased: bool = False) -> None:
-    """Remove temporary files of killed writers of this file; their names end in the process id. ``leased``: only this
-    process may write the file, so leftovers of processes on any host are removed.
+def remove_leftovers(folder: Path, names: Collection[str], leased: bool = False) -> None:
+    """Remove temporary files of killed writers of these files of a folder; they end in the process id. ``leased``: only
+    this process may write the files, so leftovers of processes on any host are removed.
     """
-    for other in list(path.parent.iterdir()):
-        found = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)", other.name)
-        if found and (leased or int(found[1]) == os.getpid() or not _is_alive(int(found[1]))):
-            other.unlink(missing_ok=True)
+    for other in os.listdir(folder):
+        name, _, process = other[1:].rpartition(".")
+        if other[0] == "." and name in names and process.isdecimal():
+            if leased or int(process) == os.getpid() or not _is_alive(int(process)):
+                (folder / other).unlink(missing_ok=True)
 
 
 def _is_alive(process: int) -> bool:

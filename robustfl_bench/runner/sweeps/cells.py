@@ -20,7 +20,7 @@ from robustfl_bench.runner.config.beyond import NOTHING, ForHydra
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.answers import Answer
-from robustfl_bench.runner.experiment.plan import Request, plan
+from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.samples import alike, at_once
 from robustfl_bench.runner.store.folders import RunFolder
 
@@ -183,18 +183,21 @@ def stacks(cells: Sequence[SweepCell], takers: int) -> Iterator[list[SweepCell]]
         groups.setdefault(alike(known) if joins and known is not None else str(number), []).append(cell)
     share = -(-len(cells) // takers)
     for group in groups.values():
-        first_of = {cell.folder().run_id: cell for cell in reversed(group)}
-        distinct = [cell for cell in group if first_of[cell.folder().run_id] is cell]
+        if len(group) == 1:
+            yield group
+            continue
+        first_of = {cell.asked.run_id: cell for cell in reversed(group)}
+        distinct = [cell for cell in group if first_of[cell.asked.run_id] is cell]
         most = min(share, _at_once(distinct)) if len(distinct) > 1 else 1
         yield from (distinct[i : i + most] for i in range(0, len(distinct), most))
-        yield from ([cell] for cell in group if first_of[cell.folder().run_id] is not cell)
+        yield from ([cell] for cell in group if first_of[cell.asked.run_id] is not cell)
 
 
 def _at_once(cells: Sequence[SweepCell]) -> int:
     """How many of these cells, which are alike, are trained together."""
     for cell in cells:
         try:
-            return at_once(plan(cell.composed[0]))
+            return at_once(cell.asked.planned())
         except Exception:  # of this cell alone, whose run records it
             continue
     return 1

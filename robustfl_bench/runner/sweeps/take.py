@@ -15,7 +15,7 @@ from robustfl_bench.parts import datasets
 from robustfl_bench.runner.experiment import answers, samples
 from robustfl_bench.runner.experiment.execute import RunFailed, completing, record
 from robustfl_bench.runner.experiment.machine import release_gpu, threads
-from robustfl_bench.runner.experiment.plan import InfeasibleError, Request, plan
+from robustfl_bench.runner.experiment.plan import InfeasibleError, Request
 from robustfl_bench.runner.experiment.samples import Steps, alone, together
 from robustfl_bench.runner.experiment.summary import without_score
 from robustfl_bench.runner.processes import members
@@ -224,8 +224,7 @@ class Taker:
         if cell.is_call:
             return self._called(cell, deaths)
         try:
-            config, call = cell.composed
-            request = plan(config, call)
+            request = cell.asked.planned()
         except InfeasibleError as error:
             if self.look(cell):  # another process has just found that out
                 return self.ends[cell]
