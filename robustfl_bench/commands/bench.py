@@ -18,7 +18,6 @@ from robustfl_bench.runner.experiment.execute import execute
 from robustfl_bench.runner.experiment.plan import Request, plan
 from robustfl_bench.runner.processes import members
 from robustfl_bench.runner.sweeps.cells import Incomplete, Sweep
-from robustfl_bench.runner.sweeps.progress import preview
 
 
 def main() -> None:
@@ -81,6 +80,8 @@ def _let_hydra(asked: Namespace, hydra: ForHydra, is_sweep: bool) -> None:
 def _make(asked: Namespace, is_sweep: bool, config: Mapping[str, Any], call: request.Call) -> float:
     """Make one run, or say what would be made; returns the number that sweeps tune by."""
     if config["dry_run"] and not is_sweep:
+        from robustfl_bench.runner.sweeps.progress import preview
+
         plan(config)  # refuses what the run would
         cells = (tuple(call.overrides),)
         preview(Sweep(cells, asked.config_dir, results_dir=config["results_dir"]), asked.verbose)

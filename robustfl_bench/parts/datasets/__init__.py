@@ -40,12 +40,22 @@ def load(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> "D
 
 def require(dataset: "Dataset", data_dir: str | None) -> None:
     """Raise DataError if files of the data set are missing, as far as it describes them. Opens none that exist."""
-    files.require(dataset.source, find_folder(data_dir))
+    files.require(dataset.source, folder_of(data_dir))
 
 
 def is_loaded(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> bool:
     """Whether ``load`` would find the data set in memory."""
-    return (dataset, find_folder(data_dir), device) in _LOADED
+    return (dataset, folder_of(data_dir), device) in _LOADED
+
+
+def folder_of(data_dir: str | None) -> Path:
+    """``find_folder``, whose links are followed once a process."""
+    return _found(data_dir or os.environ.get("ROBUSTFL_DATA"), os.getcwd())
+
+
+@lru_cache(maxsize=16)
+def _found(named: str | None, working_folder: str) -> Path:
+    return find_folder(named)
 
 
 def forget() -> None:

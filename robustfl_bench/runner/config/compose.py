@@ -22,7 +22,8 @@ from robustfl_bench.runner.config.words import OWN, PRESETS, Override
 from robustfl_bench.train.parts import GROUPS, kind
 from robustfl_bench.train.settings import SCALARS, Settings, Switches
 
-_TYPES = {name: type_of_field(Settings, name) for name in SCALARS}
+_TYPES = {name: get_args(kind) or (kind,) for name in SCALARS for kind in [type_of_field(Settings, name)]}
+"""The types that the value of each scalar can have."""
 
 _SWITCHES = {name: option for name, (option, _) in options_of(Switches).items()}
 """Scalars on which other settings depend, with their options; the ranges of the others are those of a run."""
@@ -301,10 +302,10 @@ def _typed(name: str, value: Any) -> Any:
         raise ConfigError(f"{name} has no default and no value; add {name}=VALUE")
     if name == assumed.NAME:
         return assumed.read(value)
-    kinds = get_args(_TYPES[name]) or (_TYPES[name],)
-    if Any in kinds or (value is None and NoneType in kinds):
-        return value
+    kinds = _TYPES[name]
     kind = kinds[0]
+    if type(value) is kind or kind is Any or (value is None and NoneType in kinds):
+        return value
     try:
         if kind is bool:
             return _truth(value)

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -148,15 +148,23 @@ def canonical(value: Any) -> Any:
     mappings. So a part can gain an option, and a run a setting that may be null, without a change of any id. 1.0 is 1,
     numbers have twelve digits, and the ``path`` of a file with a ``digest`` does not count.
     """
-    if isinstance(value, Mapping):
-        usual = public.defaults(str(value.get("_target_", "")))
-        kept = {key: canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
-        return {key: item for key, item in kept.items() if item != canonical(usual.get(key)) and item != {}}
-    if isinstance(value, list | tuple):
-        return [canonical(item) for item in value]
     if isinstance(value, float):
         return int(value) if value.is_integer() else float(f"{value:.12g}")
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, Mapping):
+        usual = _usual(str(value.get("_target_", "")))
+        kept = {key: canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
+        return {key: item for key, item in kept.items() if item != usual.get(key) and item != {}}
+    if isinstance(value, list | tuple):
+        return [canonical(item) for item in value]
     return value
+
+
+@cache
+def _usual(target: str) -> dict[str, Any]:
+    """The defaults of a class in the same form."""
+    return {key: canonical(value) for key, value in public.defaults(target).items()}
 
 
 FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"rerun": dict, "reference": reference}

@@ -55,11 +55,13 @@ def _being(variable: ContextVar[Value], value: Value) -> Iterator[None]:
 def interpolated(value: Any, root: Mapping[str, Any]) -> Any:
     """A tree of settings with every ``${...}`` resolved in the whole config ``root``. Raises ConfigError, and Beyond
     for what only Hydra resolves."""
-    if isinstance(value, Mapping):
-        return {key: interpolated(item, root) for key, item in value.items()}
-    if isinstance(value, list):
-        return [interpolated(item, root) for item in value]
-    if not isinstance(value, str) or "${" not in value:
+    if not isinstance(value, str):
+        if value is None or isinstance(value, int | float):
+            return value
+        if isinstance(value, Mapping):
+            return {key: interpolated(item, root) for key, item in value.items()}
+        return [interpolated(item, root) for item in value] if isinstance(value, list) else value
+    if "${" not in value:
         return value
     if strange := [name for name in _CALL.findall(value) if name not in {*_HERE, *BY_ROOT, *PLAIN}]:
         return _by_omegaconf(value, strange, root)

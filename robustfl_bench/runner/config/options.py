@@ -283,13 +283,13 @@ def chosen(group: str, written: str, nested: Nested = (), search: Search = HERE)
     """The content of a group for a choice such as ``krum``, or a list such as ``[clipping,nnm]``.
 
     The first line of a file can give the key in the group for its content, as in ``# @package pre_aggregation.nnm``, so
-    that several options can be chosen. Raises ConfigError for an option that does not exist.
+    that several options can be chosen. Nobody must write into it. Raises ConfigError for an option that does not exist.
     """
     content = dict[str, Any]()
     for name in listed(written):
         place = place_of(group, name, search)
         own = option(group, name, within(nested, place) if place else nested, search)
-        content = merge(content, {place: own} if place else own)
+        content = merge(content, {place: own} if place else own) if content or place else own
     return content
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.children import is_leaving
@@ -22,7 +22,7 @@ from robustfl_bench.base.errors import (
     Terminated,
 )
 from robustfl_bench.parts import datasets
-from robustfl_bench.runner.experiment import answers, memory, own_metrics, samples, trained
+from robustfl_bench.runner.experiment import answers, own_metrics, samples, trained
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.machine import (
     choose_device,
@@ -41,6 +41,9 @@ from robustfl_bench.runner.store.results import of_rows
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
 from robustfl_bench.train.precision import set_precision
 from robustfl_bench.train.settings import DEFINING
+
+if TYPE_CHECKING:
+    from robustfl_bench.runner.experiment import memory
 
 POLL = 1.0
 """Seconds between two looks at a run that another process makes."""
@@ -115,6 +118,8 @@ def completing(
     request: Request, train: "Train | None" = None, note: Callable[[str], None] = note, silent: bool = False
 ) -> Steps[Answer]:
     """The steps of ``complete``, which stop before each round; ``silent``: without a bar for the run."""
+    from robustfl_bench.runner.experiment import memory  # late: it imports numpy
+
     check_trackers(request.parts.tracker)
     own_metrics.metrics(request.settings.metrics)
     if (noise := request.parts.local_update.privacy) is not None:
@@ -294,7 +299,7 @@ def _load(request: Request) -> Any:
     return samples.load(request, choose_device(request.settings.device))
 
 
-def _federation(request: Request, data: Any, where: memory.Where = "float32") -> Any:
+def _federation(request: Request, data: Any, where: "memory.Where" = "float32") -> Any:
     from robustfl_bench.train.federation import Store, federation_of
     from robustfl_bench.train.storage import InBfloat16, InMemory, OnDisk
 
@@ -324,6 +329,8 @@ def _train_beside_others(
 ) -> Steps[Mapping[str, Any]]:
     """Train in this process, and go on from the last checkpoint where other runs had filled the GPU."""
     import torch
+
+    from robustfl_bench.runner.experiment import memory
 
     device = federation.clients.data.train_x.device
     while True:

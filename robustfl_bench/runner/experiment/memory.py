@@ -15,7 +15,7 @@ from robustfl_bench.base.abilities import Part, overrides
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.parts.datasets import find_folder
+from robustfl_bench.parts.datasets import folder_of
 from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.datasets.files import bytes_read
 from robustfl_bench.runner.experiment import samples
@@ -373,7 +373,7 @@ def _files(request: Request, device: "torch.device") -> dict[str, int]:
     dataset = request.parts.dataset
     read = 0
     if not samples.is_loaded(request, device) and not _numbers(request):
-        read = bytes_read(dataset.source, find_folder(request.settings.data_dir))
+        read = bytes_read(dataset.source, folder_of(request.settings.data_dir))
     return {_files_of(dataset): read}
 
 

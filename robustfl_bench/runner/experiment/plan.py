@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -49,7 +48,7 @@ class Request(Identified):
                 "with secure_aggregation=true the server learns no client's number of samples: set weighting=none "
                 "(aggregator=fedavg counts samples within the sum)"
             )
-        self.settings = replace(self.settings, num_byzantine=self.config["num_byzantine"])
+        self.settings.num_byzantine = self.config["num_byzantine"]
 
     @cached_property
     def parts(self) -> Parts:

@@ -89,7 +89,7 @@ def are_in_files(request: Request) -> bool:
 
 def marks(request: Request) -> dict[str, list[int]]:
     """The state of every file of the data: of those that its source lists, and of those that its config names."""
-    root = datasets.find_folder(request.settings.data_dir)
+    root = datasets.folder_of(request.settings.data_dir)
     found = files.marks(request.dataset.source, root)
     for _, value in flatten(request.config["dataset"]):
         if isinstance(value, str) and (path := root / Path(value).expanduser()).is_file():
@@ -102,7 +102,7 @@ def _dataset(request: Request, device: "torch.device") -> Dataset:
     """The data set of a run, which reads a shared file if there is one."""
     if not isinstance(shelf := shared(request, device), SharedFiles):
         return request.dataset
-    root = str(datasets.find_folder(request.settings.data_dir))
+    root = str(datasets.folder_of(request.settings.data_dir))
     subject = json.dumps([package_digest(), request.config["dataset"], root, marks(request)])
     return _Shared(request.dataset, subject, shelf)
 

@@ -12,8 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +22,7 @@ import yaml
 from robustfl_bench.base.errors import BUSY, Reported
 from robustfl_bench.runner.config import identity, options
 from robustfl_bench.runner.store import sealed
-from robustfl_bench.runner.store.lease import NAME, lease_on
+from robustfl_bench.runner.store.lease import NAME, Lease, lease_on
 from robustfl_bench.runner.store.writing import (
     CannotWrite,
     Damaged,
@@ -76,29 +75,22 @@ def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
     try:
         found = runs.stat()
         place, changed, now = (found.st_dev, found.st_ino), found.st_mtime_ns, time.time_ns()
-        known = _listed.get(place)
-        if known is None or known.changed != changed:
+        read_at, by_id = _listed.get(place, (None, {}))
+        if read_at != changed:
             names = os.listdir(runs)
             if now - changed <= (_TICK if changed % 10**9 else _COARSE):
                 return [runs / name for name in names if name.rpartition("-")[2] == run_id]
-            known = _listed[place] = _Names(changed, defaultdict(list))
+            _, by_id = _listed[place] = changed, defaultdict[str, list[str]](list)
             for name in names:
-                known.by_id[name.rpartition("-")[2]].append(name)
+                by_id[name.rpartition("-")[2]].append(name)
     except OSError:  # none yet; a folder that cannot be read is reported when the run is written
         return []
-    return [runs / name for name in known.by_id.get(run_id, ())]
+    return [runs / name for name in by_id.get(run_id, ())]
 
 
-@dataclass(frozen=True)
-class _Names:
-    """The names in a folder by the run id at their end, and the time when it had changed."""
-
-    changed: int
-    by_id: Mapping[str, list[str]]
-
-
-_listed: dict[tuple[int, int], _Names] = {}
-"""The names read from each folder, by its device and inode."""
+_listed: dict[tuple[int, int], tuple[int, Mapping[str, list[str]]]] = {}
+"""The names read from each folder, by its device and inode: the time when it had changed, and the names by the run id at
+their end."""
 
 _TICK, _COARSE = 50 * 10**6, 2 * 10**9
 """For how many ns after a change another one may leave a folder with the same time: where its file system tells
@@ -255,9 +247,13 @@ class RunFolder:
         self.path = made[0] if made else next(free) if usual in found else usual
         self.copies = made[1:]
         self.run_id = run_id
-        self.lease = lease_on(self.path.absolute())
         self._written: dict[str, tuple[hashlib._Hash, int]] = {}  # of RECORDED, as this process has left them
         self._adding: dict[str, bytes] = {}  # rows on their way into TABLES: a signal can end the process in between
+
+    @cached_property
+    def lease(self) -> Lease:
+        """The lease on it."""
+        return lease_on(self.path.absolute())
 
     def summary(self) -> dict[str, Any] | None:
         """How the run ended, or None while it has not; raises Damaged. A number may be None: it was not finite."""
@@ -355,8 +351,9 @@ class RunFolder:
 
     def forget_rows(self) -> None:
         """Remove the checkpoint and all rows."""
-        self._check_lease()
-        self._remove(["checkpoint.pt", *TABLES])
+        if names := _present(self.path, ("checkpoint.pt", *TABLES)):
+            self._check_lease()
+            self._remove(names)
         for name in TABLES:
             self._written.pop(name, None)
 
@@ -435,8 +432,9 @@ class RunFolder:
     def rows(self) -> list[dict[str, float]]:
         """The rows of ``metrics.csv``; raises Damaged."""
         try:
-            lines = io.StringIO(read_text(self.path / "metrics.csv"), newline="")
-            return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(lines)]
+            lines = csv.reader(io.StringIO(read_text(self.path / "metrics.csv"), newline=""))
+            names = next(lines, [])
+            return [dict(zip(names, map(float, row), strict=True)) for row in lines if row]
         except (TypeError, ValueError, csv.Error) as error:
             raise error if isinstance(error, Damaged) else Damaged(f"metrics.csv cannot be read: {error}") from None
 

@@ -165,14 +165,15 @@ def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryvi
 
 def append_text(path: Path, text: str) -> None:
     """Add text to the end of a file. Raises CannotWrite, with no part of the text added."""
-    size = path.stat().st_size if path.exists() else 0
 
     def attempt() -> None:
+        size = None
         try:
-            with open(path, "a") as file:
-                file.write(text)
+            with open(path, "ab") as file:
+                size = file.tell()
+                file.write(text.encode())
         except OSError:
-            if path.exists():
+            if size is not None:
                 os.truncate(path, size)
             raise
 

@@ -55,6 +55,8 @@ def see(cell: SweepCell) -> Seen:
     """Look at the folder of a cell."""
     known = cell.known
     folder, rounds = cell.folder(), 0 if known is None else known.settings.rounds
+    if not folder.path.exists():
+        return Seen(WAITING, rounds)
     try:
         summary = folder.summary()
     except Damaged:
@@ -245,7 +247,8 @@ def _state(cell: SweepCell, say: Callable[[str], None]) -> str:
     ended = answers.status(cell.asked)
     if ended == INFEASIBLE or (ended == FAILED and not cell.sweep.retry_failed):
         return ended
-    return RUNNING if cell.asked.folder.lease.owner else TO_MAKE
+    folder = cell.asked.folder
+    return RUNNING if folder.path.exists() and folder.lease.owner else TO_MAKE
 
 
 def _time(left: Collection[float | None]) -> str:
