@@ -99,20 +99,10 @@ def facts(device: str | None) -> dict[str, Any]:
     import torch
 
     return {
-        "versions": _versions(),
+        "versions": {"robustfl-bench": program(), "python": platform.python_version(), **libraries(), **_hydra()},
         "commit": commit(),
         "host": platform.node(),
         "processor": torch.cuda.get_device_name(device) if device and device.startswith("cuda") else processor(),
-    }
-
-
-@lru_cache(maxsize=1)
-def _versions() -> dict[str, str]:
-    return {
-        "robustfl-bench": program(),
-        "python": platform.python_version(),
-        **libraries(),
-        "hydra-core": version("hydra-core"),
     }
 
 
@@ -126,6 +116,11 @@ def program() -> str:
 def libraries() -> dict[str, str]:
     """The versions of the packages that can change the numbers of a run; imports none of them."""
     return {name: version(name) for name in ("torch", "numpy")}
+
+
+@lru_cache(maxsize=1)
+def _hydra() -> dict[str, str]:
+    return {"hydra-core": version("hydra-core")}
 
 
 _UNITS = {"avx512": "avx512f", "amx": "amx_tile"}

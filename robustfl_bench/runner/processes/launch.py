@@ -19,7 +19,7 @@ from robustfl_bench.runner.config import request
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment.execute import Train, execute, take_part
 from robustfl_bench.runner.experiment.plan import Request, plan
-from robustfl_bench.runner.experiment.rows import Trackers
+from robustfl_bench.runner.experiment.trained import Trackers
 from robustfl_bench.runner.processes.columns import SpreadStep
 from robustfl_bench.runner.processes.member import Client, Member, check, num_processes
 from robustfl_bench.runner.processes.peers import GO_ON, INTERFACE, Link, RingBroken, arrival, joined

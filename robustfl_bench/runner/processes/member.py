@@ -13,7 +13,7 @@ from robustfl_bench.parts.protocols.state import Round, State
 from robustfl_bench.runner.experiment import own_metrics, trained
 from robustfl_bench.runner.experiment.answers import stamp
 from robustfl_bench.runner.experiment.plan import Request
-from robustfl_bench.runner.experiment.rows import Trackers, check_trackers, written
+from robustfl_bench.runner.experiment.trained import Trackers, check_trackers, written
 from robustfl_bench.runner.processes.peers import Link, told
 from robustfl_bench.runner.processes.steps import GossipStep, RingStep
 from robustfl_bench.runner.store import sealed

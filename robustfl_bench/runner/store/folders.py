@@ -89,7 +89,7 @@ def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
 
 
 _listed: dict[tuple[int, int], tuple[int, Mapping[str, list[str]]]] = {}
-"""The names read from each folder, by its device and inode: the time when it had changed, and the names by the run id at
+"""The names read from each folder, by its device and inode: when it had changed, and the names by the run id at
 their end."""
 
 _TICK, _COARSE = 50 * 10**6, 2 * 10**9
@@ -446,7 +446,9 @@ class RunFolder:
         self._check_lease()
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
-        text = json.dumps(seal(plain({**summary, "files": recorded(self.path, self._written)})), indent=1, allow_nan=False)
+        text = json.dumps(
+            seal(plain({**summary, "files": recorded(self.path, self._written)})), indent=1, allow_nan=False
+        )
         write_atomically(self.path / "summary.json", text + "\n")
         self._remove([DEATHS, *(["checkpoint.pt", "error.txt"] if summary["status"] in MEASURED else [])])
 

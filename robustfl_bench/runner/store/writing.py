@@ -186,10 +186,10 @@ def remove_leftovers(folder: Path, names: Collection[str], leased: bool = False)
     this process may write the files, so leftovers of processes on any host are removed.
     """
     for other in os.listdir(folder):
-        name, _, process = other[1:].rpartition(".")
-        if other[0] == "." and name in names and process.isdecimal():
-            if leased or int(process) == os.getpid() or not _is_alive(int(process)):
-                (folder / other).unlink(missing_ok=True)
+        start, _, process = other.rpartition(".")
+        is_temporary = start[:1] == "." and start[1:] in names and process.isdecimal()
+        if is_temporary and (leased or int(process) == os.getpid() or not _is_alive(int(process))):
+            (folder / other).unlink(missing_ok=True)
 
 
 def _is_alive(process: int) -> bool:

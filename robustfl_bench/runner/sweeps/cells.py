@@ -183,9 +183,6 @@ def stacks(cells: Sequence[SweepCell], takers: int) -> Iterator[list[SweepCell]]
         groups.setdefault(alike(known) if joins and known is not None else str(number), []).append(cell)
     share = -(-len(cells) // takers)
     for group in groups.values():
-        if len(group) == 1:
-            yield group
-            continue
         first_of = {cell.asked.run_id: cell for cell in reversed(group)}
         distinct = [cell for cell in group if first_of[cell.asked.run_id] is cell]
         most = min(share, _at_once(distinct)) if len(distinct) > 1 else 1
