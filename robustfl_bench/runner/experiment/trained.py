@@ -226,14 +226,13 @@ def written(
         for state, record in rounds:
             if record is not None:
                 row, own = apart(record, federation.settings.metrics)
-                rows = {"metrics.csv": row}
+                folder.append("metrics.csv", row)
                 if own:
-                    rows[OWN_METRICS] = {"round": state.round} | own
+                    folder.append(OWN_METRICS, {"round": state.round} | own)
                 if state.weights is not None:
                     shares = dict(zip(federation.clients.names, state.weights.tolist(), strict=True))
-                    rows["weights.csv"] = {"round": state.round} | shares
-                rows["timings.csv"] = {"round": state.round, "seconds": clock.now() - began}
-                folder.record(rows)
+                    folder.append("weights.csv", {"round": state.round} | shares)
+                folder.append("timings.csv", {"round": state.round, "seconds": clock.now() - began})
                 if trackers is not None:
                     trackers.record(record)
                 began = clock.now()

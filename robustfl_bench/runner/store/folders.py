@@ -369,14 +369,9 @@ class RunFolder:
                 files[name] = (size, digest.hexdigest())
         sealed.save(self.path / "checkpoint.pt", {**state, "files": files}, stamp)
 
-    def record(self, rows: Mapping[str, Mapping[str, float]]) -> None:
-        """Add the rows of a round to TABLES, by the name of the table."""
-        self._check_lease()
-        for name, row in rows.items():
-            self.append(name, row)
-
     def append(self, name: str, row: Mapping[str, float]) -> None:
         """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
+        self._check_lease()
         path, (digest, size) = self.path / name, self._state(name)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
