@@ -20,7 +20,7 @@ from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.store import sealed
 from tests.processes import Outcome, fork_from_preloaded
 
-gc.set_threshold(200_000, 20, 20)  # as in robustfl-results: collected tests and tables of many runs make much that stays
+gc.set_threshold(200_000, 20, 20)  # as in robustfl-results: tests and tables of many runs make much that stays
 
 
 def pytest_xdist_auto_num_workers() -> int:

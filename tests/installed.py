@@ -1,5 +1,5 @@
-"""An environment that has what ``pip install`` brings to an empty one, and nothing else, made without network; a copy of
-the package that a test changes."""
+"""An environment that has what ``pip install`` brings to an empty one, and nothing else, made without network; a copy
+of the package that a test changes."""
 
 import json
 import os
