@@ -12,8 +12,9 @@ QUICK := $(addprefix tests/,test_aggregators.py test_attacks.py test_field_rules
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps byzfl dp-accounting   # for tests; not what they need
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --no-deps byzfl dp-accounting   # for tests; not what they need
+	$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib || true   # pip would on one core; some files are templates
 	touch $@
 
 run: $(VENV)/.installed

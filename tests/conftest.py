@@ -20,6 +20,8 @@ from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.store import sealed
 from tests.processes import Outcome, fork_from_preloaded
 
+gc.set_threshold(200_000, 20, 20)  # as in robustfl-results: tests and tables of many runs make much that stays
+
 
 def pytest_xdist_auto_num_workers() -> int:
     """Slow tests wait for other processes a third of their time."""
@@ -42,12 +44,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         room = (len(others) + sum(map(len, hands[-left:]))) // left - len(hand)
         items += hand + others[:room]
         del others[:room]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _garbage_is_rare() -> None:
-    """As in ``robustfl-results``: tables of many runs make much that stays."""
-    gc.set_threshold(200_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

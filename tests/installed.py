@@ -1,6 +1,10 @@
-"""An environment that has what ``pip install`` brings to an empty one, and nothing else, made without network."""
+"""An environment that has what ``pip install`` brings to an empty one, and nothing else, made without network; a copy
+of the package that a test changes."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -11,6 +15,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from robustfl_bench.base.public import PACKAGE
+from robustfl_bench.runner.config.options import CONF
+from tests.processes import Outcome
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -19,6 +27,36 @@ def wheel(folder: Path) -> Path:
     code = f"import hatchling.build as b; print(b.build_wheel({str(folder)!r}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return folder / done.stdout.strip().splitlines()[-1]
+
+
+IN_ONE_PROCESS = """
+import contextlib, io, json, sys
+from robustfl_bench.commands import entry
+for program, *words in json.loads(sys.argv[1]):
+    sys.argv, code = [program, *words], 0
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            getattr(entry, program)()
+        except SystemExit as end:
+            code = end.code or 0
+    print(json.dumps((code, out.getvalue(), err.getvalue())))
+"""
+
+
+def copied(folder: Path) -> Path:
+    """A copy of the package in a folder, to be changed."""
+    (folder / "conf").symlink_to(CONF)
+    left = shutil.ignore_patterns("__pycache__", "conf", "kept")
+    return Path(shutil.copytree(PACKAGE, folder / "robustfl_bench", ignore=left))
+
+
+def of_copy(folder: Path, *commands: tuple[str, ...]) -> list[Outcome]:
+    """What becomes of commands, one after the other in a process that imports the copy in a folder."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", IN_ONE_PROCESS, json.dumps(commands)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [Outcome(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
 class Installed:

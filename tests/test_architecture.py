@@ -1,15 +1,12 @@
 """ARCHITECTURE.md and its picture are as the code is, and every file that the page names is there."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-from robustfl_bench.runner.config.options import CONF
 from scripts.generators import architecture
 from scripts.generators.architecture import PACKAGE, PAGE, PICTURE, ROOT, WINGS
+from tests.installed import copied, of_copy
 
 PLACES = re.compile(r"`((?:conf|scripts|tests|robustfl_bench|\w+)/[\w/.]*)`")
 
@@ -31,24 +28,19 @@ def test_every_wing_says_what_it_is_for() -> None:
 
 
 def test_all_but_its_verbs_works_without_the_laboratory(tmp_path: Path) -> None:
-    copied = tmp_path / "robustfl_bench"
-    shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__", "conf", "kept"))
-    shutil.rmtree(copied / "lab")
-    (tmp_path / "conf").symlink_to(CONF)
-
-    def command(program: str, *words: str) -> subprocess.CompletedProcess[str]:
-        code = f"import sys; from robustfl_bench.commands import entry; sys.argv[0] = {program!r}; entry.{program}()"
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        return subprocess.run(
-            [sys.executable, "-c", code, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-
-    small = ["rounds=2", "model.hidden=[4]", "num_byzantine=2", "attack=ipm"]
-    assert command("bench", *small).stdout.startswith("result: accuracy ")
-    assert command("bench", "-m", *small, "seed=1,2", "aggregator=krum,median").returncode == 0
-    assert "krum" in command("results", "table", "--where", "seed=1,2").stdout
-    assert command("results", "report", "--output", "report.html").returncode == 0
+    shutil.rmtree(copied(tmp_path) / "lab")
+    small = ("rounds=2", "model.hidden=[4]", "num_byzantine=2", "attack=ipm")
+    one, sweep, table, report, enter, recommend = of_copy(
+        tmp_path,
+        ("bench", *small),
+        ("bench", "-m", *small, "seed=1,2", "aggregator=krum,median"),
+        ("results", "table", "--where", "seed=1,2"),
+        ("results", "report", "--output", "report.html"),
+        ("bench", "arena", "enter", "krum"),
+        ("results", "recommend"),
+    )
+    assert one.out.startswith("result: accuracy ") and sweep.code == 0, (one, sweep)
+    assert "krum" in table.out and report.code == 0, (table, report)
     assert (tmp_path / "report.html").stat().st_size > 10_000
-    absent = command("bench", "arena", "enter", "krum")
-    assert absent.returncode == 2 and absent.stderr.startswith("arena needs the laboratory"), absent.stderr
-    assert command("results", "recommend").returncode == 2
+    enter.refused(2, "arena needs the laboratory")
+    assert recommend.code == 2

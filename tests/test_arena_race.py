@@ -18,15 +18,13 @@ from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import Estimate
 from tests.arenas import arena_of, run, shipped_runs
 
-LEVEL = level_at_each(LOOKS)
-
 
 def panel_of(scores: Mapping[str, Estimate]) -> ArenaPanel:
     """A panel in which these rules have these scores."""
     standings = {
         rule: Standing(rule, score.value, "ipm", {"ipm": score.value}, score) for rule, score in scores.items()
     }
-    return ArenaPanel("iid", 5, 0, 100, 1, standings, level=LEVEL)
+    return ArenaPanel("iid", 5, 0, 100, 1, standings, level=level_at_each(LOOKS))
 
 
 def measured(accuracies: np.ndarray, seeds: int) -> ArenaPanel:

@@ -18,7 +18,7 @@ RUN = ("partition=iid", "num_clients=8", "rounds=100000", "eval_every=1000", "us
 COMMANDS = {
     "processes": ("bench", *RUN, "processes=2"),
     "ring": ("ring", *RUN[:1], "num_clients=2", "attack=none", "aggregator=rar", "rounds=100000", "eval_every=1000"),
-    "sweep": ("bench", "-m", *RUN, "seed=0,1", "hydra/launcher=processes", "hydra.launcher.n_jobs=2"),
+    "sweep": ("bench", "-m", *RUN, "eval_every=10", "seed=0,1", "hydra/launcher=processes", "hydra.launcher.n_jobs=2"),
 }
 BEGUN = {"processes": "process 1 of 2: ", "ring": "client 0: process "}
 

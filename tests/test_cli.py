@@ -276,7 +276,7 @@ def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path:
 
 @pytest.mark.slow
 def test_a_run_that_another_process_makes_is_waited_for(bench: Bench, tmp_path: Path) -> None:
-    words = (*SMALL, "rounds=1000", "eval_every=20", "use_kept=false")
+    words = (*SMALL, "rounds=400", "eval_every=20", "use_kept=false")
     first = start(tmp_path, *words)
     wait_for(lambda: lines_of_metrics(tmp_path / "results"), first)
     second = bench(*words)

@@ -1,7 +1,5 @@
 """Robust all-reduce over real processes, its faults, and its hook of DistributedDataParallel."""
 
-import os
-import subprocess
 import sys
 import time
 from datetime import timedelta
@@ -15,6 +13,7 @@ from robustfl_bench import Aggregator, Arfl, Flame, FLTrust
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.distributed import RobustAllReduce
 from robustfl_bench.runner.processes.peers import fault
+from tests.processes import start
 
 PREPARED = """
 import os, sys, time
@@ -137,24 +136,19 @@ def test_a_rule_of_more_than_updates_is_refused_with_what_to_do(rule: Aggregator
         dist.destroy_process_group()
 
 
-def run(script: str, folder: Path, size: int = 5) -> list[tuple[int, str, str]]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL", "GLOO_SOCKET_IFNAME": "lo"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PREPARED + script, str(rank), str(size), str(folder / "meeting")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in range(size)
-    ]
+def run(script: str, folder: Path, size: int = 5) -> list[tuple[int | None, str, str]]:
+    program = folder / "member.py"
+    program.write_text(PREPARED + script)
+    processes = [start(folder, str(rank), str(size), str(folder / "meeting"), module=program) for rank in range(size)]
     ended = [(*process.communicate(timeout=120), process) for process in processes]
     return [(process.returncode, out, err) for out, err, process in ended]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names the loopback interface as Linux does")
-def test_processes_get_the_aggregate_of_all_updates_and_faults_are_one_line(tmp_path: Path) -> None:
+def test_processes_get_the_aggregate_of_all_updates_and_faults_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     ended = run(ROUNDS + HUNG + LOST, tmp_path)
     assert ended[2][0] == 9, ended[2]
     for rank in (0, 1, 3, 4):

@@ -2,7 +2,6 @@
 
 import csv
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import compose, options
 from tests.conftest import Bench
+from tests.processes import call
 
 ROOT = Path(__file__).resolve().parent.parent
 NARROW = ("--protocol", "digits", "--partitions", "iid", "--attackers", "5", "--seeds", "0", "--attacks", "ipm")
@@ -42,15 +42,15 @@ def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monke
         rows = [row for row in csv.DictReader(file) if row["aggregator"] == "near_others"]
     assert len(rows) == 14 + 2 and all(row["code"] and row["versions"] and row["processor"] for row in rows)
     (tmp_path / "near_others.py").unlink()
-    check = [sys.executable, "-m", "robustfl_bench", "arena", "verify", str(folder), "--sample", "1"]
-    strange = subprocess.run(check, check=False, cwd=tmp_path, capture_output=True, text=True)
-    assert strange.returncode == 2 and "add --allow near_others if you trust near_others" in strange.stderr
+    check = [tmp_path, ROOT / "robustfl_bench" / "__main__.py", "arena", "verify", str(folder), "--sample", "1"]
+    strange = call(*check)
+    assert strange.code == 2 and "add --allow near_others if you trust near_others" in strange.err
     check += ["--allow", "near_others"]
-    assert subprocess.run(check, check=False, cwd=tmp_path).returncode == 0
+    assert call(*check).code == 0
     source = folder / "near_others.py"
     source.write_text(source.read_text().replace("self.num_byzantine\n", "self.num_byzantine - 1\n"))
-    changed = subprocess.run(check, check=False, cwd=tmp_path, capture_output=True, text=True)
-    assert changed.returncode == 1 and "made by another source of the rule" in changed.stdout
+    changed = call(*check)
+    assert changed.code == 1 and "made by another source of the rule" in changed.out
 
 
 def test_an_attack_is_entered_and_checked_as_a_rule_is(bench: Bench, tmp_path: Path) -> None:

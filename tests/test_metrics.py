@@ -1,21 +1,16 @@
 """Metrics: the columns of metrics.csv in their order, and that a new one is a file of its own."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from robustfl_bench.base import public
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.runs.values import KNOWN, describe
 from robustfl_bench.train import code_digest
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
+from tests.installed import copied, of_copy
 from tests.presets import small as federation
 
 RECALL = [f"recall_{i}" for i in range(10)]
@@ -77,42 +72,21 @@ METRICS = (
 '''
 
 
-IN_ONE_PROCESS = """
-import json, sys
-from robustfl_bench.commands import entry
-for program, *words in json.loads(sys.argv[1]):
-    sys.argv = [program, *words]
-    try:
-        getattr(entry, program)()
-    except SystemExit as end:
-        if end.code:
-            raise
-"""
 LONGEST = ("results", "table", "--value", "longest", "--where", "seed=1")
 
 
 def test_a_new_metric_is_one_file_and_orphans_no_stored_run(tmp_path: Path) -> None:
-    shutil.copytree(public.PACKAGE, tmp_path / "robustfl_bench", ignore=shutil.ignore_patterns("__pycache__"))
-    if not (public.PACKAGE / "conf").is_dir():
-        (tmp_path / "conf").symlink_to(public.PACKAGE.parent / "conf")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def call(*commands: tuple[str, ...]) -> str:
-        """What commands print, one after the other in a process that imports the copy."""
-        command = [sys.executable, "-c", IN_ONE_PROCESS, json.dumps(commands)]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+    package = copied(tmp_path)
     small = ("bench", "rounds=1", "model.hidden=[4]", "attack=none", "num_clients=5")
-    first = call(small)
-    (tmp_path / "robustfl_bench" / "train" / "metrics" / "longest.py").write_text(NEW)
-    again, other, *table = call(small, (*small, "seed=1"), LONGEST).splitlines(keepends=True)
-    assert again == first.replace("result:", "stored result:") and other.startswith("result:")
+    (first,) = of_copy(tmp_path, small)
+    (package / "train" / "metrics" / "longest.py").write_text(NEW)
+    again, other, table = of_copy(tmp_path, small, (*small, "seed=1"), LONGEST)
+    assert first.code == again.code == other.code == table.code == 0, (first, again, other, table)
+    assert again.out == first.out.replace("result:", "stored result:") and other.out.startswith("result:")
     (rows,) = [path.read_text() for path in tmp_path.glob("results/runs/*-s1-*/metrics.csv")]
     heading, *_, row = rows.splitlines()
     assert heading.split(",")[-1] == "longest" and float(row.split(",")[-1]) > 0
-    assert "Length of the model, last evaluated round" in "".join(table) and "[units]" in "".join(table)
+    assert "Length of the model, last evaluated round" in table.out and "[units]" in table.out
 
 
 def test_no_metric_is_in_the_digest_of_the_code() -> None:

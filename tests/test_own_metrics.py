@@ -102,7 +102,7 @@ def test_a_mistake_is_one_line(bench: Bench, mine: str, words: str, code: int, m
 
 @pytest.mark.slow
 def test_they_survive_a_kill(bench: Bench, tmp_path: Path, mine: str) -> None:
-    words = (*TINY, "rounds=400", "checkpoint_seconds=0", f"metrics={mine}:worst")
+    words = (*TINY, "rounds=100", "checkpoint_seconds=0", f"metrics={mine}:worst")
     assert bench(*words, "results_dir=whole").code == 0
     process = start(tmp_path, *words, "results_dir=killed", first=partial(die_after_checkpoint, 0.0))
     process.communicate()
