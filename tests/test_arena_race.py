@@ -13,9 +13,8 @@ from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, LOOKS, NONE, SERVER, Track
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.lab.arena.views import rounds as race
-from robustfl_bench.read.runs.looks import level_at_each
 from robustfl_bench.read.runs.records import NoRuns
-from robustfl_bench.read.runs.statistics import Estimate
+from robustfl_bench.read.runs.statistics import Estimate, level_at_each
 from tests.arenas import arena_of, run, shipped_runs
 
 LEVEL = level_at_each(LOOKS)

@@ -15,7 +15,7 @@ from robustfl_bench.commands.results.shared import Conditions, Labels, PictureFo
 from robustfl_bench.commands.source import RunSource
 from robustfl_bench.commands.verb import Argument, JsonFormat, override
 from robustfl_bench.read.pages import figures, plots
-from robustfl_bench.read.pages.inventory import inventory
+from robustfl_bench.read.pages.figures import inventory
 from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, save
 from robustfl_bench.read.pages.report import report as page_of
 from robustfl_bench.read.runs import archive, records

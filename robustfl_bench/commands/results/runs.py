@@ -15,9 +15,8 @@ from robustfl_bench.commands.docs import guides
 from robustfl_bench.commands.results.shared import Conditions
 from robustfl_bench.commands.source import ResultsFolder, RunSource
 from robustfl_bench.commands.verb import Argument, JsonFormat
-from robustfl_bench.read.pages.inventory import inventory
+from robustfl_bench.read.pages.figures import inventory
 from robustfl_bench.read.runs import archive, croissant, records
-from robustfl_bench.read.runs import export as rounds
 from robustfl_bench.read.runs.origins import other_code
 from robustfl_bench.read.runs.records import STATES
 from robustfl_bench.read.runs.where import check_name
@@ -144,7 +143,7 @@ def export(
         raise ConfigError("--from holds no rounds; with --output, name a folder with --results-dir")
     table = chosen(runs.load(), where)
     if output:
-        print(f"{path}: {rounds.write(table, path)} rows")
+        print(f"{path}: {archive.write_rounds(table, path)} rows")
         return
     print(f"{path}: {archive.write(table, path)} runs")
     if line := other_code(table[table["state"].isin(archive.KEPT)]):

@@ -13,7 +13,7 @@ from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import MEANING, kinds, words
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED
-from robustfl_bench.read.runs.learning import LEARNED, TOO_SMALL
+from robustfl_bench.read.runs.values import LEARNED, TOO_SMALL
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import agreement, layout
 from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Reason, short

@@ -14,7 +14,6 @@ from robustfl_bench.lab.arena.additions import SEARCHING, Addition, counted, sea
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
 from robustfl_bench.lab.arena.words import HALF
-from robustfl_bench.read.runs.looks import level_at_each
 from robustfl_bench.read.runs.statistics import (
     COMPARED,
     LEVEL,
@@ -24,6 +23,7 @@ from robustfl_bench.read.runs.statistics import (
     bootstrapped,
     leaders,
     least,
+    level_at_each,
 )
 from robustfl_bench.runner.config import options
 

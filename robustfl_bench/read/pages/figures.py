@@ -1,4 +1,5 @@
 """The figures of the papers by name, drawn from run folders, from kept runs, or from points that were kept themselves.
+With an inventory of all figures and tables, and how many runs of each exist.
 
 A file of points is a CSV with a line for each point that a figure shows (``pictures.curves.COLUMNS``). Its first line
 is a comment with the figure's name and the overrides of its runs, by which it is found; its second one what stands
@@ -25,11 +26,12 @@ from robustfl_bench.read.pages.pictures.curves import BYZANTINE, COLUMNS, WEIGHT
 from robustfl_bench.read.pages.pictures.points import draw_bars, draw_plane
 from robustfl_bench.read.runs import commands, kept_lines
 from robustfl_bench.read.runs.archive import KEPT
-from robustfl_bench.read.runs.learning import UNLEARNED, at_chance
-from robustfl_bench.read.runs.matching import Index, Wanted, wanted
+from robustfl_bench.read.runs.matching import Index, Wanted, sweep, wanted
 from robustfl_bench.read.runs.records import NoRuns, nothing, one_line, text
-from robustfl_bench.read.runs.values import ACCURACIES, Value, describe
-from robustfl_bench.read.tables.described import PaperFigure
+from robustfl_bench.read.runs.values import ACCURACIES, UNLEARNED, Value, at_chance, describe
+from robustfl_bench.read.tables import described as papers
+from robustfl_bench.read.tables.described import PaperFigure, PaperTable
+from robustfl_bench.read.tables.stand_ins import filled
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.config.options import is_group
@@ -39,6 +41,7 @@ from robustfl_bench.runner.store.writing import write_output
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure as Picture
+
 
 PROBED = ("spectrum", "fit", "plane", "fits", "search", "votes", "rates")
 """The kinds of figures whose numbers no run records; ``robustfl-bench probe`` makes their points."""
@@ -307,3 +310,59 @@ def _described(name: str, runs: pd.DataFrame | None) -> Value:
 def _word(key: str) -> str:
     """A setting in a label."""
     return key.lstrip("+").rpartition(".")[2] or key
+
+
+@dataclass(frozen=True)
+class InventoryEntry:
+    """A table or a figure: ``done`` of its ``runs`` are finished or known to be infeasible.
+
+    Of a table, ``inside`` of the ``compared`` cells of all ``cells`` agree with the published number; ``stand_ins``
+    more are measured with other settings. ``commands`` make the runs, and then the table or the figure. A ``probed``
+    figure is not made of runs.
+    """
+
+    name: str
+    title: str
+    runs: int
+    done: int
+    commands: tuple[str, ...]
+    cells: int | None = None
+    compared: int = 0
+    inside: int = 0
+    stand_ins: int = 0
+    probed: bool = False
+
+
+def inventory(
+    runs: pd.DataFrame, begins: str = "", known: Mapping[str, PaperTable | PaperFigure] | None = None
+) -> Iterator[InventoryEntry]:
+    """An entry for every table and figure whose name begins with ``begins``, measured by ``runs`` (``records.load``);
+    ``known`` are those to choose from, by default all."""
+    index = Index(runs)
+    ended = [state in KEPT for state in runs["state"]]
+    seeds = list(runs["seed"].map(text))
+    everything: dict[str, PaperTable | PaperFigure] = {**papers.tables(), **papers.figures()}
+    for name, entry in (everything if known is None else known).items():
+        if not name.startswith(begins):
+            continue
+        runs_of = sweep(entry.preset, *entry.changes)
+        done = sum(len({seeds[place] for place in index.at(dict(config)) if ended[place]} & asked)
+                   for config, asked in runs_of.items())  # fmt: skip
+        total = sum(map(len, runs_of.values()))
+        if isinstance(entry, PaperFigure):
+            both = (making(entry, ()), f"robustfl-results figure {name} --output {name.replace('/', '_')}.png")
+            yield InventoryEntry(name, entry.title, total, done, both, probed=entry.draw in PROBED)
+        else:
+            yield _table(entry, runs, index, total, done)
+
+
+def _table(table: PaperTable, runs: pd.DataFrame, index: Index, total: int, done: int) -> InventoryEntry:
+    both = (commands.preset(table.preset, table.changes), f"robustfl-results table {table.name}")
+    cells = len(table.cells)
+    if not done and not table.stand_ins:
+        return InventoryEntry(table.name, table.title, total, done, both, cells)
+    measured = filled(table, runs, runs, index).table
+    judged = measured.judged.values()
+    inside = sum(bool(cell.inside) for cell in judged)
+    stood_in = len(measured.stood_in)
+    return InventoryEntry(table.name, table.title, total, done, both, cells, len(judged), inside, stood_in)

@@ -20,9 +20,8 @@ from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.read.pages.pictures.curves import COLUMNS, WEIGHT, Curves
 from robustfl_bench.read.pages.pictures.heat import HeatPanel, Scale
 from robustfl_bench.read.runs import records, values
-from robustfl_bench.read.runs.learning import UNLEARNED, unlearned
 from robustfl_bench.read.runs.records import Damaged, NoRuns, text
-from robustfl_bench.read.runs.values import Value, describe, measure
+from robustfl_bench.read.runs.values import UNLEARNED, Value, describe, measure, unlearned
 from robustfl_bench.read.runs.where import check_name, keys, narrowing, natural, order, require_comparable, where
 from robustfl_bench.runner.config.names import readable
 

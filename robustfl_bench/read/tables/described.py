@@ -116,7 +116,7 @@ class PaperTable:
     not say, and ``repeats`` says so in words. With ``other_data`` it is measured on other data than the paper's, so
     that only the order of its rows can be compared. ``stand_ins`` are overrides whose runs may stand in for those of
     cells without a result; ``clean`` are the numbers that the paper prints of Average without attack, by which they are
-    tested (see ``runs.learning``). ``looks`` are the numbers of seeds at which its claims are judged, all seeds if it
+    tested (see ``runs.values``). ``looks`` are the numbers of seeds at which its claims are judged, all seeds if it
     is empty.
     """
 

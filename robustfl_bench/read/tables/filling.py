@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.runs import matching
-from robustfl_bench.read.runs.learning import constant_accuracies
 from robustfl_bench.read.runs.matching import Index
 from robustfl_bench.read.runs.records import ENDED, text
-from robustfl_bench.read.runs.values import OF_ROUNDS, Measured, Value, describe, measure
+from robustfl_bench.read.runs.values import OF_ROUNDS, Measured, Value, constant_accuracies, describe, measure
 from robustfl_bench.read.runs.where import natural, require_comparable
 from robustfl_bench.read.tables.agreement import points
 from robustfl_bench.read.tables.claims import Key

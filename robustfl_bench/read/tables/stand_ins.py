@@ -2,7 +2,7 @@
 
 A table lists its stand-ins as overrides, ``batch_size=64`` or ``scale=quick``, the most trusted first. A cell takes the
 number of the first that has one, and says so; it is never counted with the cells of the paper's own settings. A cell
-whose models have not learned at these settings (``runs.learning.has_learned``) stands in for none, and so does a cell
+whose models have not learned at these settings (``runs.values.has_learned``) stands in for none, and so does a cell
 of a table of other data.
 """
 
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.runs import matching
-from robustfl_bench.read.runs.learning import TOO_SMALL, has_learned
 from robustfl_bench.read.runs.matching import Config, Index
-from robustfl_bench.read.runs.values import describe, measurable, measure
+from robustfl_bench.read.runs.values import TOO_SMALL, describe, has_learned, measurable, measure
 from robustfl_bench.read.tables.claims import Key
 from robustfl_bench.read.tables.filling import Filling, Overrides, key_of
 from robustfl_bench.read.tables.table import SMALL, Cell, add_note
