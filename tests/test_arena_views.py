@@ -11,9 +11,9 @@ from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results, source
 from robustfl_bench.lab.arena import conditions, picture
-from robustfl_bench.lab.arena.answers import conclusions, findings
+from robustfl_bench.lab.arena.answers import findings
 from robustfl_bench.lab.arena.answers.recommend import recommend, sheet
-from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
+from robustfl_bench.lab.arena.order import BELOW, UNSHOWN, mark
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
 from robustfl_bench.lab.arena.views import VIEWS, attacks, clients, needs, numbers, rounds
@@ -178,7 +178,7 @@ def test_no_best_is_named_of_four_rules(monkeypatch: pytest.MonkeyPatch) -> None
     runs = [one for one in made(Track("digits")) if one.rule in ("krum", "geomed", "trmean", "caf", HONEST)]
     found = recommend(arena_of(monkeypatch, runs), "iid", "0.4", True)
     assert not found.group and found.answer.endswith("under all attacks are needed, and 4 have them")
-    assert conclusions.correlation(found.panel, found.panel) is None, "nor is their order compared"
+    assert findings.correlation(found.panel, found.panel) is None, "nor is their order compared"
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,9 @@ def measure(figure: PaperFigure, given: Sequence[str], path: Path) -> None:
     """Write the points of a figure with overrides of its own. Raises ConfigError and DataError."""
     import pandas as pd
 
-    from robustfl_bench.lab.studies import probe, theory  # here, as they import torch
+    from robustfl_bench.lab.studies import probe  # here, as it imports torch
 
-    kinds = probe.KINDS | theory.KINDS
-    table = pd.DataFrame(kinds[figure.draw](probe.runs(figure.preset, (*figure.changes, *given))))
+    table = pd.DataFrame(probe.KINDS[figure.draw](probe.runs(figure.preset, (*figure.changes, *given))))
     if "low" not in table:
         table = table.assign(low=table["mean"], high=table["mean"])
     heading = "; ".join(filter(None, (" ".join(given), processor())))

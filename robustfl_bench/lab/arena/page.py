@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.lab.arena import conditions, pairs
+from robustfl_bench.lab.arena import conditions, order
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.order import NEAR, WORST, likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
@@ -34,7 +34,7 @@ UNMET = "not searched"
 def sheets(arena: Arena) -> list[Sheet]:
     """The pairs that each panel tells apart; for each number of attackers a table of all partitions, then a table for
     each of its panels; then the flags."""
-    pages = [pairs.sheet([arena])]
+    pages = [order.sheet([arena])]
     for of in arena.settled:
         pages.append(_overview(arena, of))
         pages += [_panel(arena, panel) for panel in arena.row(of)]
@@ -137,12 +137,12 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         **{"of": None, "honest": None, "group": None, "is_best": False},
         arena=arena,
         panel=panel,
-        seeds=pairs.seeds(panel, pairs.contenders(panel)),
-        errors=pairs.errors(arena, panel),
-        equal=sorted(map(" = ".join, pairs.pairs(panel).equal)),
+        seeds=order.seeds(panel, order.contenders(panel)),
+        errors=order.errors(arena, panel),
+        equal=sorted(map(" = ".join, order.pairs(panel).equal)),
         partial=[rule for rule in panel.standings if not panel.is_whole(rule)],
         backdoor=["backdoor"] if BACKDOOR in arena.track.swept["attack"] else [],
-        MARGIN=pairs.MARGIN,
+        MARGIN=order.MARGIN,
         SEARCHING=SEARCHING,
     )
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from robustfl_bench.lab.arena.order import TOP, contenders, mark
 from robustfl_bench.lab.arena.page import DIVISIONS, by_score, divided
-from robustfl_bench.lab.arena.pairs import TOP, contenders, mark
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import NONE, SERVER
 from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA

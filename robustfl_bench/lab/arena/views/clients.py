@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena.order import is_attacked
+from robustfl_bench.lab.arena.order import by_rule, is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
-from robustfl_bench.lab.arena.views.base import ArenaView, by_rule, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import Frame
@@ -83,7 +82,7 @@ def answer(arena: Arena, of: int) -> str:
     )
 
 
-def _sheets_of_detection(arena: Arena) -> list[Sheet]:
+def sheets_of_detection(arena: Arena) -> list[Sheet]:
     pages = []
     for number, row in rows_of_panels(arena):
         scores, known = mean_scores(row), detections(arena, number)
@@ -101,7 +100,7 @@ def _sheets_of_detection(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture_of_detection(arena: Arena, frame: Frame) -> Figure:
+def picture_of_detection(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, row in rows_of_panels(arena):
         scores = mean_scores(row)
@@ -117,11 +116,6 @@ def _picture_of_detection(arena: Arena, frame: Frame) -> Figure:
 
 def _kind(score: float) -> str:
     return "score 60 or more" if score >= 60 else "score 30 to 60" if score >= 30 else "score below 30"
-
-
-DETECTION = ArenaView(
-    "detection", "how well rules tell attackers from honest clients", _sheets_of_detection, _picture_of_detection
-)
 
 
 LOST = 10  # percent of recall below which a class counts as lost
@@ -168,7 +162,7 @@ def losses(arena: Arena, of: int) -> tuple[dict[str, np.ndarray], dict[str, dict
     return {rule: np.mean(of, axis=0) for rule, of in shared.items() if of}, of_rule
 
 
-def _sheets_of_classes(arena: Arena) -> list[Sheet]:
+def sheets_of_classes(arena: Arena) -> list[Sheet]:
     import numpy as np
 
     pages = []
@@ -187,7 +181,7 @@ def _sheets_of_classes(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture_of_classes(arena: Arena, frame: Frame) -> Figure:
+def picture_of_classes(arena: Arena, frame: Frame) -> Figure:
     import numpy as np
 
     shown = []
@@ -200,6 +194,3 @@ def _picture_of_classes(arena: Arena, frame: Frame) -> Figure:
         shown.append(heat.HeatPanel(f"{arena.share(of)} attackers", order, list(map(str, range(classes))), values))
     heading = f"Arena {arena.track.name}: loss of recall in the worst case, by class"
     return heat.draw(shown, heat.Scale("Loss of recall [points]", 0, 100), "class", "", heading, frame.at("page"))
-
-
-CLASSES = ArenaView("classes", "which classes an attack harms", _sheets_of_classes, _picture_of_classes)
