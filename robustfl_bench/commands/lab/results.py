@@ -6,8 +6,7 @@ from typing import Annotated
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.lab.recommend import Book
-from robustfl_bench.commands.results.shared import PictureLook
-from robustfl_bench.commands.source import RunSource, SheetFormat
+from robustfl_bench.commands.shared import PictureLook, RunSource, SheetFormat
 from robustfl_bench.commands.verb import Argument, override
 from robustfl_bench.lab.agreement import scorecard
 from robustfl_bench.lab.arena import page, picture

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError, writable
-from robustfl_bench.commands.results import shared
-from robustfl_bench.commands.results.shared import Conditions, Labels, PictureFormat
-from robustfl_bench.commands.source import RunSource
+from robustfl_bench.commands.shared import Conditions, Labels, PictureFormat, RunSource, named
 from robustfl_bench.commands.verb import Argument, JsonFormat, override
 from robustfl_bench.read.pages import figures, plots
 from robustfl_bench.read.pages.figures import inventory
@@ -204,7 +202,7 @@ def report(
     path = Path(output)
     if path.suffix != ".html":
         raise ConfigError(f"--output must end in .html, got {output!r}")
-    look = Look(versus=versus, names=shared.named(labels))
+    look = Look(versus=versus, names=named(labels))
     page = page_of(runs.load(), rows, columns, value, where, title, look)
     with writable(path):
         write_atomically(path, page)
