@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.lab.arena import conditions, page, picture
+from robustfl_bench.lab.arena import conditions, page
 from robustfl_bench.lab.arena.answers import findings
 from robustfl_bench.lab.arena.order import likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing, panel
@@ -177,14 +177,14 @@ def test_a_rule_that_cannot_be_tried_is_reported(monkeypatch: pytest.MonkeyPatch
 
 
 def test_pictures_show_rules_by_score_and_attacks_by_their_harm(whole: Arena) -> None:
-    axis, _ = picture.standing(whole).axes
+    axis, _ = page.standing(whole).axes
     names = [label.get_text() for label in axis.get_yticklabels()]
     assert names == ["server", "geometric median", "FLTrust", "Krum", "average", "trimmed mean"]
     assert axis.images[0].get_array().shape == (6, 5) and len(axis.patches) == 2 * 5
-    heat, _ = picture.attacks(whole, 10).axes
+    heat, _ = page.attacks(whole, 10).axes
     assert heat.get_xticklabels()[0].get_text() == "none" and heat.images[0].get_array().shape == (6, 27)
     with pytest.raises(ConfigError, match="7"):
-        picture.attacks(whole, 7)
+        page.attacks(whole, 7)
 
 
 def test_version_one_has_all_its_cells() -> None:

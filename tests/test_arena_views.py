@@ -10,7 +10,7 @@ import pytest
 from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results, source
-from robustfl_bench.lab.arena import conditions, picture
+from robustfl_bench.lab.arena import conditions, page
 from robustfl_bench.lab.arena.answers import findings
 from robustfl_bench.lab.arena.answers.recommend import recommend, sheet
 from robustfl_bench.lab.arena.order import BELOW, UNSHOWN, mark
@@ -261,7 +261,7 @@ def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(
     )
     assert [cell.text for cell in sheet(found.facts).rows[0]].count(BELOW) == 1
     assert json.loads(as_json(found.facts))["group"][0]["does_not_beat_server"] == BELOW
-    assert [text.get_text() for text in picture.answer(arena).axes[0].texts] == ["Krum †"]
+    assert [text.get_text() for text in page.answer(arena).axes[0].texts] == ["Krum †"]
     few = {rule: replace(of, score=replace(of.score, error=20.0)) for rule, of in panel.standings.items()}
     assert mark(replace(panel, standings=few), "geomed") == UNSHOWN, "its seeds differ too much"
 

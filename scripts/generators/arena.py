@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import order, page, picture
+from robustfl_bench.lab.arena import order, page
 from robustfl_bench.lab.arena.answers import claims, findings, rounding
 from robustfl_bench.lab.arena.conditions import check_headline, not_tried
 from robustfl_bench.lab.arena.decision import FILE
@@ -248,8 +248,8 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
     """Each picture and its file."""
     arena = arenas["silos"]
     for number in arena.settled:
-        yield FOLDER / _picture("silos", "leading", arena, number), picture.leading(arena, number)
-    yield FOLDER / "answer.png", picture.answer(arena)
+        yield FOLDER / _picture("silos", "leading", arena, number), page.leading(arena, number)
+    yield FOLDER / "answer.png", page.answer(arena)
 
 
 def pictures_of_site(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
@@ -257,8 +257,8 @@ def pictures_of_site(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]
     for name in OWN:
         arena = arenas[name]
         for number in arena.settled:
-            yield FOLDER / _picture(name, "", arena, number), picture.standing(arena, number)
-            yield FOLDER / _picture(name, "attacks", arena, number), picture.attacks(arena, number)
+            yield FOLDER / _picture(name, "", arena, number), page.standing(arena, number)
+            yield FOLDER / _picture(name, "attacks", arena, number), page.attacks(arena, number)
     for view in _answered(arenas["digits"]):
         yield FOLDER / f"view_{view.name}.png", view.picture(arenas["digits"], PLAIN)
     for name, arena in _tuned(arenas).items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.doors.api import data, objects
+from robustfl_bench.doors.api import objects
 from robustfl_bench.doors.api.result import Result
 from robustfl_bench.read.runs import records
 from robustfl_bench.runner.config import compose, identity, options, request, words
@@ -59,7 +59,7 @@ def run(
     warnings. Raises ConfigError for an invalid configuration, DataError for missing or damaged data, RunLocked while
     another process makes the run, and RunFailed for an error during the run.
     """
-    composed, words, others = taken(overrides, data.stored(settings, results_dir))
+    composed, words, others = taken(overrides, objects.stored(settings, results_dir))
     given = [*words, *objects.overrides(others)]
     if composed is None:
         return of_words(given, results_dir, config_dir, stacklevel=3)
@@ -232,7 +232,7 @@ def sweep(
     """
     if strange := [word for word in overrides if not isinstance(word, str)]:
         raise ConfigError(f"a sweep takes words such as seed=0,1, and settings, got a {type(strange[0]).__name__}")
-    listed = cells(overrides, data.stored(settings, results_dir), results_dir, config_dir)
+    listed = cells(overrides, objects.stored(settings, results_dir), results_dir, config_dir)
     if n_jobs != 1 and any(":" in word and "__main__:" in word for cell in listed for word in cell):
         raise ConfigError(
             "a class of the notebook itself is unknown to other processes: put it in a module, or n_jobs=1"

@@ -8,8 +8,7 @@
 ``needs``      the same for the rules in a table of runs
 ``conditions`` under which conditions scores hold, what was not tried, and reasons to doubt a worst case
 ``words``      the sentences and tables, from ``templates/``
-``page``       all of these as tables
-``picture``    the scores as pictures
+``page``       all of these as tables, and the scores as pictures
 ``views``      further questions that the runs answer
 ``answers``    what the arena shows, in sentences and pages, and what others entered
 ``decision``   which rule to use, from a file with all cases

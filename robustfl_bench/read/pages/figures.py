@@ -30,8 +30,8 @@ from robustfl_bench.read.runs.matching import Index, Wanted, sweep, wanted
 from robustfl_bench.read.runs.records import NoRuns, nothing, one_line, text
 from robustfl_bench.read.runs.values import ACCURACIES, UNLEARNED, Value, at_chance, describe
 from robustfl_bench.read.tables import described as papers
+from robustfl_bench.read.tables.compare import filled
 from robustfl_bench.read.tables.described import PaperFigure, PaperTable
-from robustfl_bench.read.tables.stand_ins import filled
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.config.options import is_group
