@@ -9,7 +9,7 @@ import pytest
 
 from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands import results, source
+from robustfl_bench.commands import results, shared
 from robustfl_bench.lab.arena import conditions, page
 from robustfl_bench.lab.arena.answers import findings
 from robustfl_bench.lab.arena.answers.recommend import recommend, sheet
@@ -309,7 +309,7 @@ def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkey
 def test_the_commands_answer_in_every_format(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(source.RunSource, "load_any", lambda runs, of_arena, folders=(): shipped_runs())
+    monkeypatch.setattr(shared.RunSource, "load_any", lambda runs, of_arena, folders=(): shipped_runs())
     asked = ["recommend", "--partition", "dirichlet", "--attackers", "0.2"]
     for form, words in (("json", '"partition": "mild_dirichlet"'), ("csv", "rule,score"), ("md", "| rule | score |")):
         assert results.main([*asked, "--format", form]) == 0
