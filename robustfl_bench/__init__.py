@@ -44,7 +44,7 @@ _HOMES = {
     "Aggregate": "numerics.updates", "Updates": "numerics.updates",
     "Round": "parts.protocols.state", "State": "parts.protocols.state",
     **dict.fromkeys(("command", "compose", "judge", "recommend", "table"), "commands.python"),
-    "Result": "doors.api.result", "results": "doors.api.run", "run": "doors.api.run", "sweep": "doors.api.sweep",
+    "Result": "doors.api.result", "results": "doors.api.run", "run": "doors.api.run", "sweep": "doors.api.run",
 }  # fmt: skip
 """The modules of these names; all others are in ``interfaces``."""
 
