@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError, writable
+from robustfl_bench.base.late import pd
 from robustfl_bench.commands.shared import Conditions, Labels, PictureFormat, RunSource, named
 from robustfl_bench.commands.verb import Argument, JsonFormat, override
 from robustfl_bench.read.pages import figures, plots
@@ -24,7 +25,6 @@ from robustfl_bench.read.tables.layout import Look
 from robustfl_bench.runner.store.writing import write_atomically
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 _SUFFIXES = (*SUFFIXES, ".csv")

@@ -7,17 +7,15 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.commands.verb import Argument, override
 from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.runner.config import options
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RESULTS = "results"
 """The usual results folder."""

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.children import temporary
 from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
+from robustfl_bench.base.late import pd
 from robustfl_bench.commands.making import Making, check_overrides, made_all, runs_of
 from robustfl_bench.commands.verb import Allow, Argument, again, obeyed, parser_of
 from robustfl_bench.lab.arena import additions
@@ -35,10 +36,6 @@ from robustfl_bench.read.tables import sheets
 from robustfl_bench.runner.config import compose, options, targets
 from robustfl_bench.runner.experiment.execute import execute
 from robustfl_bench.runner.experiment.plan import Request
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Protocol = Annotated[str, Argument("the arena's track (%(default)s)", "TRACK")]
 Partitions = Annotated[str | None, Argument("only these, such as iid,fang", "NAMES")]

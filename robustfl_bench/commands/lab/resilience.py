@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import np
 from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.parts.attacks.base import Attack
@@ -226,8 +227,6 @@ def _rounded(number: float) -> str:
 
 def heat_map(name: str, rows: Sequence[Row]) -> Figure:
     """A picture of kappa, of these updates and of any, by rule and number of attackers."""
-    import numpy as np
-
     labels = list(dict.fromkeys(row.label for row in rows))
     counts = sorted({row.result.f for row in rows})
     panels = []

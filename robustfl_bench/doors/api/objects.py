@@ -10,16 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base import public
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.errors import ConfigError, DataError, writable
+from robustfl_bench.base.late import np
 from robustfl_bench.runner.config import choices, identity, options, outside, words
 from robustfl_bench.train.parts import GROUPS
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def overrides(settings: Mapping[str, Any]) -> list[str]:
@@ -154,8 +152,6 @@ def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[
     if (given := _given(value, *columns)) is None:
         return dict(settings)
 
-    import numpy as np
-
     from robustfl_bench.parts.datasets import own_files
 
     arrays = {name: _array(name, item) for name, item in given.items()}
@@ -212,8 +208,6 @@ def _is_dataset(value: Any) -> bool:
 
 def _of_dataset(value: Any, label: str | None, client: str | None) -> dict[str, Any]:
     """The arrays of a table or a data set. Raises DataError."""
-    import numpy as np
-
     from robustfl_bench.parts.datasets.own_files import LABELS
 
     if hasattr(value, "with_format"):  # of Hugging Face: its columns, images as arrays
@@ -254,8 +248,6 @@ def _of_pairs(value: Any) -> dict[str, Any]:
 
 def _array(name: str, item: Any) -> "np.ndarray":
     """An array of what was given, which may be a tensor, a list, or a column of words of a table. Raises DataError."""
-    import numpy as np
-
     if isinstance(item, np.ma.MaskedArray) and np.ma.is_masked(item):
         raise DataError(f"{name} has masked values, which would count as numbers; fill them or leave their samples out")
     try:

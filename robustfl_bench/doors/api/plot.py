@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import curves
 from robustfl_bench.read.pages.pictures import heat as heat_maps
@@ -20,7 +21,6 @@ from robustfl_bench.read.runs.where import where as meeting
 from robustfl_bench.train.parts import GROUPS
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from robustfl_bench.doors.api.result import Result

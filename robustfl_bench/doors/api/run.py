@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.doors.api import objects
 from robustfl_bench.doors.api.result import Result
 from robustfl_bench.read.runs import records
@@ -25,9 +26,6 @@ from robustfl_bench.runner.sweeps.cells import Sweep
 from robustfl_bench.runner.sweeps.workers import take_quietly
 from robustfl_bench.train.parts import FOLLOWING, GROUPS
 from robustfl_bench.train.settings import SCALARS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def run(
@@ -93,8 +91,6 @@ def _made(config: Mapping[str, Any], call: Call, stacklevel: int) -> Result:
 
 def of_folder(path: Path) -> Result:
     """The result in a run folder."""
-    import pandas as pd
-
     metrics = records.metrics(path) if (path / "metrics.csv").exists() else pd.DataFrame({"round": []})
     return Result(metrics, folders.summary_in(path) or {}, path)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import pd
 from robustfl_bench.lab.agreement.verdicts import (
     FEW,
     UNDECIDED,
@@ -31,8 +32,6 @@ from robustfl_bench.read.tables.table import INFEASIBLE, NOT_YET, Cell, Table
 from robustfl_bench.runner.config import identity
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from robustfl_bench.runner.experiment.speed import Speed
 
 

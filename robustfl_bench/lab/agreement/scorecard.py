@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import counted
+from robustfl_bench.base.late import pd
 from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import MEANING, kinds, words
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
@@ -20,9 +20,6 @@ from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Reas
 from robustfl_bench.read.tables.described import papers, read
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.read.tables.table import INSIDE, PARTS, SMALL, Cell, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _INSIDE = (
     f"inside: in all ({' + '.join(PARTS)}). {INSIDE[0].upper()}{INSIDE[1:]}. A model that diverged otherwise is outside"

@@ -10,6 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena import conditions, order
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.order import NEAR, TOP, WORST, contenders, likeness, mark, stability, strongest
@@ -24,7 +25,6 @@ from robustfl_bench.read.tables.sheets import Printed, Sheet, Todo
 from robustfl_bench.runner.config import options
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
@@ -180,8 +180,6 @@ def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> F
 
     Raises ConfigError for a number that was not run.
     """
-    import numpy as np
-
     number = _known(arena, number)
     row = arena.row(number)
     rules = [SERVER] if any(panel.server for panel in row) else []
@@ -204,8 +202,6 @@ def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
 
     Raises ConfigError for a number that was not run.
     """
-    import numpy as np
-
     number = _known(arena, number)
     accuracies = defaultdict[tuple[str, str], defaultdict[str, list[float]]](lambda: defaultdict(list))
     for run in arena.settled[number]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base import regular, trusted
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import curves
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
@@ -39,7 +40,6 @@ from robustfl_bench.runner.store.kept import sealer
 from robustfl_bench.runner.store.writing import write_output
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure as Picture
 
 
@@ -169,8 +169,6 @@ def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
 
 def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path], unsealed: bool) -> Points | None:
     """The points of the first file that shows the figure with these overrides."""
-    import pandas as pd
-
     for path in files:
         if shown_by(path) == (figure.name, frozenset(overrides)):
             heading, rows = _sealed(path, unsealed)
@@ -231,8 +229,6 @@ def _labels(figure: PaperFigure, words: Mapping[str, str], run: Any) -> dict[str
 
 def _gathered(figure: PaperFigure, chosen: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The points of the finished runs, for each of the figure's values."""
-    import pandas as pd
-
     default = "test_accuracy" if figure.draw == "rounds" else "final_accuracy"
     tables = []
     for name in figure.values or (default,):
@@ -287,8 +283,6 @@ def _classes(dataset: str) -> int | None:
 
 def by_client(clients: pd.DataFrame, method: str) -> pd.DataFrame:
     """Clients along the axis and a line for each method; one more for the honest clients of one ``method``."""
-    import pandas as pd
-
     points = clients.assign(x=clients["line"], line=clients["method"])
     honest = points[(points["line"] == method) & ~points["x"].str.startswith(BYZANTINE)]
     share = honest[["mean", "low", "high"]] / honest["mean"].sum()

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench import __version__
 from robustfl_bench.base.console import counted
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures.styles import BLACK, Style, series, styles
 from robustfl_bench.read.runs import commands
@@ -29,10 +30,6 @@ from robustfl_bench.read.tables.pivot import pivot
 from robustfl_bench.read.tables.sheets import Sheet, below, bodies, grouped, rendered, with_names
 from robustfl_bench.read.tables.table import Cell, Column, Table
 from robustfl_bench.runner.config.names import in_words, of_value, readable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _MADE_OF = {
     "error": "error", "seconds": "seconds", "code": "code digest", "commit": "commit", "data": "data",

@@ -10,10 +10,11 @@ import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base import regular
 from robustfl_bench.base.errors import ConfigError, DataError, writable
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs import frames, kept_lines, records
 from robustfl_bench.read.runs.kept_lines import FACTS, NUMBERS
 from robustfl_bench.read.runs.records import (
@@ -32,10 +33,6 @@ from robustfl_bench.runner.store.evidence import lock
 from robustfl_bench.runner.store.kept import FOLDER, files, is_of_arena
 from robustfl_bench.runner.store.lines import guarded, unguarded
 from robustfl_bench.runner.store.writing import stream_atomically
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 KEPT = (*MEASURED, "infeasible")  # what is a result
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
@@ -63,8 +60,6 @@ def write(runs: pd.DataFrame, path: str) -> int:
     new part holds the lines that it lacks. Raises NoRuns, or ConfigError for a file that cannot be written or that
     holds runs which would be lost.
     """
-    import pandas as pd
-
     kept = runs[runs["state"].isin(KEPT)].sort_values(["run", "run_id"])
     if not len(kept):
         raise NoRuns("none of these runs is finished")
@@ -135,8 +130,6 @@ def _columns(path: str, unsealed: bool = False) -> dict[str, list[Any]]:
 
 def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     """The columns of ``_columns`` in their types. Raises ValueError for a number that is none."""
-    import pandas as pd
-
     numbers = [name for name in (*NUMBERS, *_TUNED) if name in columns]
     words = [name for name in (*_WORDS, *_MADE_OF, *_ROUNDED) if name in columns]
     facts: dict[str, Any] = {name: _column(columns[name], _number) for name in numbers}
@@ -151,8 +144,6 @@ def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
 
 def _column(texts: Sequence[str], of: Callable[[str], object]) -> Any:
     """``of`` applied to every text, an array of the type that suits all."""
-    import pandas as pd
-
     results, places = mapped_once(texts, of)
     return pd.Series(results).array.take(places)
 
@@ -206,8 +197,6 @@ def with_kept(results_dir: str, arena: bool = False, folders: Collection[str] = 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Runs from several tables as one; the first table with a run counts."""
-    import pandas as pd
-
     seen: set[str] = set()
     new = []
     for table in tables:

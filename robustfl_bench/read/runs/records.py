@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
 from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.outside import label_of
@@ -38,10 +39,6 @@ from robustfl_bench.runner.store.lines import written as written
 from robustfl_bench.runner.store.results import fault_of_folder
 from robustfl_bench.runner.store.writing import Damaged as Damaged
 from robustfl_bench.runner.store.writing import read_text
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 Result = TypeVar("Result")
 
@@ -73,8 +70,6 @@ def load(results_dir: str | Path) -> pd.DataFrame:
 
 def of_folders(folders: Sequence[Path]) -> pd.DataFrame:
     """The table of the runs in these folders, as ``load`` has it, in their order."""
-    import pandas as pd
-
     rows, blocks = zip(*map(_read, folders), strict=True)
     _name_copies(rows)
     _name_choices(rows, blocks)
@@ -97,8 +92,6 @@ def arrange(runs: pd.DataFrame) -> pd.DataFrame:
 
 def nothing() -> pd.DataFrame:
     """A table like that of ``load`` without a run."""
-    import pandas as pd
-
     return arrange(pd.DataFrame({name: pd.Series(dtype=object) for name in FACTS}))
 
 
@@ -128,8 +121,6 @@ def own_metrics(folder: str | Path) -> pd.DataFrame:
 
 
 def _table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
     lines = _whole_lines(path)
     try:
         return pd.read_csv(io.StringIO("\n".join(lines)), dtype=float).astype({"round": int})
@@ -139,8 +130,6 @@ def _table(path: Path) -> pd.DataFrame:
 
 def column(folder: str | Path, name: str) -> pd.Series[float] | None:
     """One column of ``metrics.csv`` by round, None if it is absent; faster than ``metrics``. Raises Damaged."""
-    import pandas as pd
-
     header, rows = rounds(folder)
     if name not in header:
         return None
@@ -195,9 +184,6 @@ def mapped(column: pd.Series[Any], of: Callable[[Any], Result]) -> list[Result]:
 
 def mapped_once(column: pd.Series[Any] | Sequence[Any], of: Callable[[Any], Result]) -> tuple[list[Result], np.ndarray]:
     """``of`` applied once to each distinct value of a column, as runs share most; and the place of every run's."""
-    import numpy as np
-    import pandas as pd
-
     values = np.asarray(column, dtype=object)
     if bool in set(map(type, values)):
         return list(map(of, values)), np.arange(len(values))  # True is 1 to a table of hashes

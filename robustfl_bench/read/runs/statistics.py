@@ -8,11 +8,9 @@ import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    import numpy as np
-
+from robustfl_bench.base.late import np
 
 Tested = TypeVar("Tested", bound=Hashable)
 
@@ -136,8 +134,6 @@ def bootstrapped(numbers: np.ndarray, chosen: Statistic, floor: float = -math.in
     intervals and tests survive skewed seeds; of fewer than _SKEWED seeds, times _UNSEEN. The bias is that of RESAMPLES
     draws of the seeds with replacement.
     """
-    import numpy as np
-
     n = numbers.shape[1]
     by_seed = (chosen(numbers.mean(axis=1)[None]) @ numbers)[0]
     value = float(np.fmax(by_seed.mean(), floor))
@@ -156,8 +152,6 @@ def bootstrapped(numbers: np.ndarray, chosen: Statistic, floor: float = -math.in
 
 def least(means: np.ndarray) -> np.ndarray:
     """The coefficients of the statistic that is the least of the means."""
-    import numpy as np
-
     return np.asarray(means.argmin(axis=1)[:, None] == np.arange(means.shape[1]), dtype=float)
 
 
@@ -172,8 +166,6 @@ def _reach(by_seed: np.ndarray, drawn: np.ndarray) -> float:
     """How many of its own standard errors a draw of the bootstrap is from the mean over seeds, but for the farthest 5%
     of the draws (the symmetric bootstrap-t, Hall, Annals of Statistics 16, 1988). ``drawn`` is what each draw averages:
     (draws, seeds). Draws of a single seed have no error and count as near."""
-    import numpy as np
-
     shares = _shares(n := len(by_seed))
     means = (shares * drawn).sum(axis=1)
     squares = (shares * drawn**2).sum(axis=1) - means**2
@@ -186,8 +178,6 @@ def _reach(by_seed: np.ndarray, drawn: np.ndarray) -> float:
 @cache
 def _usual_reach(n: int) -> float:
     """The median of ``_reach`` for n seeds of normal numbers."""
-    import numpy as np
-
     from robustfl_bench.base import seeding  # late: it imports NumPy
 
     samples = seeding.generator(0, "normal seeds", n).normal(size=(_NORMAL, n))
@@ -286,7 +276,6 @@ def _freedom(first: Estimate, second: Estimate) -> float:
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Spearman's rank correlation; nan if one of them is constant."""
-    import numpy as np
     from scipy.stats import rankdata
 
     if min(first) == max(first) or min(second) == max(second):

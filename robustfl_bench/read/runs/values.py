@@ -8,19 +8,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.runs.records import Damaged, last_metrics, text
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.runner.store.folders import LAST
 from robustfl_bench.train.metric import Metric
 from robustfl_bench.train.metrics import METRICS
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 BYZANTINE = "byzantine_"
 """Begins the names of attackers in ``weights.csv``."""
@@ -53,9 +49,6 @@ def suspicion_area(found: pd.Series[float]) -> float:
 def suspicion_curve(found: pd.Series[float], places: Sequence[float]) -> pd.Series[float]:
     """The ROC curve of ``suspicion``: the share of attackers found, true positives, when a share of ``places`` of the
     honest clients are taken for attackers, false positives. Between two thresholds the curve is straight."""
-    import numpy as np
-    import pandas as pd
-
     attackers, honest = _two(found)
     thresholds = np.unique(found)[::-1]
     true, false = ([0.0, *(np.mean(side >= at) for at in thresholds)] for side in (attackers, honest))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import counted
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs import commands, matching
 from robustfl_bench.read.runs.matching import Config, Index
 from robustfl_bench.read.runs.origins import origins
@@ -42,8 +43,6 @@ from robustfl_bench.runner.config.names import readable
 from robustfl_bench.train.settings import CHOICES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from robustfl_bench.read.tables.described import PaperCell, PaperTable, Published
 
 
@@ -101,8 +100,6 @@ def _part(table: PaperTable, resolved: Mapping[Overrides, Resolved], conditions:
 
     Raises NoRuns when there is none.
     """
-    import pandas as pd
-
     held = pd.DataFrame([{**matching.config(run.identity), **run.choices} for run in resolved.values()])
     about = [condition for condition in conditions if condition.partition("=")[0] in held]
     left = where(held, about).index

@@ -7,9 +7,10 @@ import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs import commands
 from robustfl_bench.read.runs.records import text
 from robustfl_bench.read.runs.statistics import COMPARED, indistinguishable, two_samples
@@ -17,9 +18,6 @@ from robustfl_bench.read.runs.values import TOO_SMALL, UNLEARNED, Measured, Valu
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables.claims import Key as Key
 from robustfl_bench.read.tables.sheets import Todo
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WORST = "worst"
 POINTS, SPREADS = 2, 2

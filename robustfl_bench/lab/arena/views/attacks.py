@@ -9,6 +9,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena import additions
 from robustfl_bench.lab.arena.additions import SEARCHING, Addition, by_rule
 from robustfl_bench.lab.arena.order import is_attacked, rows_of_panels
@@ -114,8 +115,6 @@ def _lists(arena: Arena) -> Sheet:
 
 
 def picture_of_attacks(arena: Arena, frame: Frame) -> Figure:
-    import pandas as pd
-
     points = []
     for of, _ in rows_of_panels(arena):
         measured = cases(arena.settled[of])

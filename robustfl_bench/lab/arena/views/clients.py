@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.order import by_rule, is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
@@ -19,7 +20,6 @@ from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.figure import Figure
 
 
@@ -124,8 +124,6 @@ LOST = 10  # percent of recall below which a class counts as lost
 def recalls(arena: Arena, of: int) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, np.ndarray]]:
     """For each rule and partition the mean over seeds of the recall by class in percent, under the attack of the worst
     case; and for each partition that of the plain mean without attack."""
-    import numpy as np
-
     attack = {(rule, panel.partition): standing.attack for panel in arena.row(of)
               for rule, standing in panel.standings.items()}  # fmt: skip
     runs = by_rule(arena.settled[of])
@@ -152,8 +150,6 @@ def _by_partition(runs: Iterable[ArenaRun]) -> dict[str, list[Sequence[float]]]:
 
 def losses(arena: Arena, of: int) -> tuple[dict[str, np.ndarray], dict[str, dict[str, np.ndarray]]]:
     """For each rule the loss of recall by class in points, the mean over partitions; and the recalls behind it."""
-    import numpy as np
-
     of_rule, reference = recalls(arena, of)
     if not reference or not of_rule:
         raise NoRuns(f"no recall by class of arena {arena.track.name}, or none of {REFERENCE} without attack")
@@ -163,8 +159,6 @@ def losses(arena: Arena, of: int) -> tuple[dict[str, np.ndarray], dict[str, dict
 
 
 def sheets_of_classes(arena: Arena) -> list[Sheet]:
-    import numpy as np
-
     pages = []
     for number, row in rows_of_panels(arena):
         lost, held = losses(arena, number)
@@ -182,8 +176,6 @@ def sheets_of_classes(arena: Arena) -> list[Sheet]:
 
 
 def picture_of_classes(arena: Arena, frame: Frame) -> Figure:
-    import numpy as np
-
     shown = []
     numbers = [of for of, _ in rows_of_panels(arena)]
     order = sorted(lost := losses(arena, numbers[0])[0], key=lambda rule: float(lost[rule].mean()))

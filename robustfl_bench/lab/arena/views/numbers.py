@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena.order import is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import SERVER, ArenaRun
@@ -74,8 +75,6 @@ def sheets_of_collapse(arena: Arena) -> list[Sheet]:
 
 
 def picture_of_collapse(arena: Arena, frame: Frame) -> Figure:
-    import pandas as pd
-
     held = levels(arena)
     rows = [row for _, row in rows_of_panels(arena)]
     total = {rule: sum(mean_scores(row).get(rule, 0.0) for row in rows) for rule, _ in held}
@@ -163,8 +162,6 @@ def _found(arena: Arena) -> list[WrongF]:
 
 
 def picture_of_declared(arena: Arena, frame: Frame) -> Figure:
-    import numpy as np
-
     shown = []
     for found in _found(arena):
         rules = sorted(found.worst, key=lambda rule: -found.worst[rule].get(found.number, 0.0))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER, tracks
@@ -66,8 +67,6 @@ class Orders:
 
 def _correlated(pairs: Sequence[tuple[Estimate, Estimate]]) -> Interval:
     """Spearman's rank correlation of the scores with its 95% interval over draws of the rules, with replacement."""
-    import numpy as np
-
     from robustfl_bench.base import seeding  # late: it imports NumPy
 
     scores = np.array([[of.value for of in pair] for pair in pairs])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages.pictures.canvas import (
     PLAIN,
     Frame,
@@ -22,7 +23,6 @@ from robustfl_bench.read.pages.pictures.canvas import (
 from robustfl_bench.read.pages.pictures.styles import GREY, RED, Style, is_number, series, styles
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 

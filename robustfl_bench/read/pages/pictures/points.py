@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages.pictures.canvas import (
     HIGHEST,
     PLAIN,
@@ -19,7 +20,6 @@ from robustfl_bench.read.pages.pictures.canvas import (
 from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, GREEN, GREY, RED, ramp, series, styles
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
