@@ -215,9 +215,8 @@ def outside(paper: MeasuredPaper) -> list[Sheet]:
             reason = known[name, key]
             if reason is not None and reason not in notes:
                 notes.append(reason)
-            rows.append(
-                [*words(short(name), " / ".join(filter(None, key)), *_gap(table, key[2], cell)), _why(reason, notes)]
-            )
+            why = Printed(UNEXPLAINED) if reason is None else Printed(reason.state, note=notes.index(reason) + 1)
+            rows.append([*words(short(name), " / ".join(filter(None, key)), *_gap(table, key[2], cell)), why])
     if not rows:
         return []
     heading = ["table", "cell", "measured", "published", "difference", "why"]
@@ -232,7 +231,3 @@ def _gap(table: Table, column: str, cell: Cell) -> list[str]:
     assert cell.against is not None
     difference = "-" if cell.difference is None else agreement.signed(cell.difference, digits)
     return [cell.text(digits), cell.against.printed, difference]
-
-
-def _why(reason: Reason | None, notes: Sequence[Reason]) -> Printed:
-    return Printed(UNEXPLAINED) if reason is None else Printed(reason.state, note=notes.index(reason) + 1)

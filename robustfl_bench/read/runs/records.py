@@ -62,7 +62,8 @@ def load(results_dir: str | Path) -> pd.DataFrame:
     A damaged folder is a row whose ``error`` says what is wrong. Raises NoRuns when there is no folder.
     """
     runs = Path(results_dir) / "runs"
-    folders = sorted(path for path in runs.iterdir() if _is_run(path)) if runs.is_dir() else []
+    paths = runs.iterdir() if runs.is_dir() else ()
+    folders = sorted(path for path in paths if path.is_dir() and not path.name.startswith("."))
     if not folders:
         raise NoRuns(f"no runs in {runs}; make one with robustfl-bench, or name another folder with --results-dir")
     return of_folders(folders)
@@ -198,10 +199,6 @@ def mapped_once(column: pd.Series[Any] | Sequence[Any], of: Callable[[Any], Resu
 def one_line(error: object) -> str:
     """The words of a message without its line breaks."""
     return " ".join(str(error).split())
-
-
-def _is_run(path: Path) -> bool:
-    return path.is_dir() and not path.name.startswith(".")
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:

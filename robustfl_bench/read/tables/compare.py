@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -163,7 +163,8 @@ def _todos(own: Filling, results_dir: str) -> list[Todo]:
     fewer = [key for key, cell in lacking.items() if cell.seeds and cell.partial and not cell.stand_in]
     if not empty and not fewer:
         return todos
-    counts = [f"{len(empty)} of {len(overrides)} cells have no number{_but_stand_ins(own.table)}"] * bool(empty)
+    settings = " of the paper's own settings" * bool(own.table.stood_in)
+    counts = [f"{len(empty)} of {len(overrides)} cells have no number{settings}"] * bool(empty)
     counts += [f"{len(fewer)} {'has' if len(fewer) == 1 else 'have'} fewer seeds than others"] * bool(fewer)
     what = ", ".join(counts)
     if table.preset:
@@ -175,10 +176,6 @@ def _todos(own: Filling, results_dir: str) -> list[Todo]:
         absent = [seed for seed in own.seeds if seed not in present]
         todos.append(Todo("missing", names[key], commands.run((*key, *own.overrides), absent, results_dir)))
     return todos
-
-
-def _but_stand_ins(table: Table) -> str:
-    return " of the paper's own settings" if table.stood_in else ""
 
 
 _WHOLE = {"batch_size": "whole local sets"}
@@ -305,13 +302,10 @@ def _possible(own: Filling, overrides: Overrides) -> bool:
         theirs = matching.config(matching.resolved((*key, *overrides)).identity)
     except ConfigError:
         return True
-    alike = {name: theirs.get(name) for name in _scalars({**ours, **theirs}) if ours.get(name) != theirs.get(name)}
+    scalars = [name for name in {**ours, **theirs} if "." not in name and name not in _FOLLOWING]
+    alike = {name: theirs.get(name) for name in scalars if ours.get(name) != theirs.get(name)}
     alike["dataset._target_"] = theirs.get("dataset._target_")
     return any(all(held.get(name) == value for name, value in alike.items()) for held in own.index.configs)
-
-
-def _scalars(names: Iterable[str]) -> list[str]:
-    return [name for name in names if "." not in name and name not in _FOLLOWING]
 
 
 def difference(own: Mapping[Overrides, Config], other: Mapping[Overrides, Config]) -> str:
