@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError, writable
@@ -15,7 +15,7 @@ from robustfl_bench.commands.shared import Conditions, Labels, PictureFormat, Ru
 from robustfl_bench.commands.verb import Argument, JsonFormat, override
 from robustfl_bench.read.pages import figures, plots
 from robustfl_bench.read.pages.figures import inventory
-from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, save
+from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, Figure, save
 from robustfl_bench.read.pages.report import report as page_of
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.where import check_name
@@ -23,9 +23,6 @@ from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.read.tables import described
 from robustfl_bench.read.tables.layout import Look
 from robustfl_bench.runner.store.writing import write_atomically
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _SUFFIXES = (*SUFFIXES, ".csv")
 

@@ -19,7 +19,7 @@ from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 from robustfl_bench.read.pages.pictures import heat
-from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, save
+from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, Figure, save
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import compose, identity, options
@@ -27,8 +27,6 @@ from robustfl_bench.runner.config.request import made
 from robustfl_bench.runner.store.writing import write_output
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from robustfl_bench.lab.studies.inputs import Inputs
     from robustfl_bench.lab.studies.measure import Resilience
 

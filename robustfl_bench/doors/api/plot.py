@@ -14,6 +14,7 @@ from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import curves
 from robustfl_bench.read.pages.pictures import heat as heat_maps
+from robustfl_bench.read.pages.pictures.canvas import Axes
 from robustfl_bench.read.pages.pictures.curves import Curves
 from robustfl_bench.read.runs.records import text
 from robustfl_bench.read.runs.values import describe, of_column
@@ -21,8 +22,6 @@ from robustfl_bench.read.runs.where import where as meeting
 from robustfl_bench.train.parts import GROUPS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from robustfl_bench.doors.api.result import Result
 
 Conditions = str | Sequence[str]

@@ -18,7 +18,7 @@ from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, NONE, SERVER, Track
 from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA, number, said, tabled
 from robustfl_bench.read.pages.pictures import heat
-from robustfl_bench.read.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet, wrapped
+from robustfl_bench.read.pages.pictures.canvas import PLAIN, WIDTHS, Figure, Frame, for_print, sheet, wrapped
 from robustfl_bench.read.runs.origins import origins
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables.sheets import Printed, Sheet, Todo
@@ -26,7 +26,6 @@ from robustfl_bench.runner.config import options
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
-    from matplotlib.figure import Figure
 
 
 _TOP = 15  # rules whose order between seeds is also compared

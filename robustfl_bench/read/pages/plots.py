@@ -12,12 +12,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.read.pages.pictures import curves, heat
-from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
+from robustfl_bench.read.pages.pictures.canvas import PLAIN, Figure, Frame
 from robustfl_bench.read.pages.pictures.curves import COLUMNS, WEIGHT, Curves
 from robustfl_bench.read.pages.pictures.heat import HeatPanel, Scale
 from robustfl_bench.read.runs import records, values
@@ -25,9 +25,6 @@ from robustfl_bench.read.runs.records import Damaged, NoRuns, text
 from robustfl_bench.read.runs.values import UNLEARNED, Value, describe, measure, unlearned
 from robustfl_bench.read.runs.where import check_name, keys, narrowing, natural, order, require_comparable, where
 from robustfl_bench.runner.config.names import readable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BANDS = {
     "minmax": "span lowest to highest",

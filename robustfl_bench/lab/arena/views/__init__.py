@@ -13,16 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena.page import leading
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.views import attacks, books, clients, needs, numbers, rounds, tracks
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)

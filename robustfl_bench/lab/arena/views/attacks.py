@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena import additions
@@ -17,13 +16,9 @@ from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import HONEST, SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import HALF, listed, said, sentence, tabled
 from robustfl_bench.read.pages.pictures import curves
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 MOST = 8
 """Length of the lists of attacks."""

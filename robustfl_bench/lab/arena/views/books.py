@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.order import seeds
@@ -14,13 +13,10 @@ from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.tuned import SCALES, TunedChoice, TunedTrack
 from robustfl_bench.lab.arena.words import each, said, tabled
-from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
+from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Figure, Frame, for_print, sheet
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import Interval, chance_if_equal, difference, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _ACROSS = 2  # panels of the picture beside each other
 

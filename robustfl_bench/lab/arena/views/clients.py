@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.order import by_rule, is_attacked, mean_scores, rows_of_panels
@@ -13,15 +12,11 @@ from robustfl_bench.lab.arena.panels import REFERENCE, Arena
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
 from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.pages.pictures import heat
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _SHOWN = 8  # rules with names in the picture
 _COUNT = "byzantine_accepted"

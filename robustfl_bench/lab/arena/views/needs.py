@@ -5,21 +5,17 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena.order import mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.words import SERVER_DATA, said, span, tabled
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.store.kept import FOLDER, sealed_content
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def work(arena: Arena, rule: str) -> float:

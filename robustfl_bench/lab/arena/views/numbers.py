@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena.order import is_attacked, mean_scores, rows_of_panels
@@ -13,13 +12,9 @@ from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import HALF, said, tabled
 from robustfl_bench.read.pages.pictures import curves, heat
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _SHOWN = 6  # rules in the picture
 

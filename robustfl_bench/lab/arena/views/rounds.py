@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.order import (
@@ -30,16 +29,12 @@ from robustfl_bench.lab.arena.order import (
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import listed, said, tabled
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import Dot, DotPanel, draw_dots
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_equal
 from robustfl_bench.read.tables.sheets import Sheet, Todo
 from robustfl_bench.runner.config import compose
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 FALL = 10  # points
 

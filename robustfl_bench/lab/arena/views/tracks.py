@@ -7,21 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER, tracks
 from robustfl_bench.lab.arena.words import said, tabled
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import Estimate, Interval, rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BEST = 8
 """So many of a panel's best rules are its leaders, whose order is harder to foretell than that of all."""

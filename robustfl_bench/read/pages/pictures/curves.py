@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages.pictures.canvas import (
     PLAIN,
+    Axes,
+    Figure,
     Frame,
     finish,
     for_print,
@@ -21,10 +23,6 @@ from robustfl_bench.read.pages.pictures.canvas import (
     whole_ticks,
 )
 from robustfl_bench.read.pages.pictures.styles import GREY, RED, Style, is_number, series, styles
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLUMNS = ("value", "panel", "line", "x", "mean", "low", "high")
 _MANY = 6  # lines: with more, their bands are drawn fainter

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.late import np
 from robustfl_bench.read.pages.pictures.canvas import (
     HIGHEST,
     PLAIN,
     WIDTHS,
+    Axes,
+    Figure,
     Frame,
     finish,
     for_print,
@@ -20,10 +22,6 @@ from robustfl_bench.read.pages.pictures.canvas import (
     whole_ticks,
     wrapped,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LEGIBLE = 0.2  # inches of a cell that holds a number, for each of its letters a third
 _NARROW, _PANEL = 12, 1.1  # columns of a panel whose numbers are written; inches of a panel with more

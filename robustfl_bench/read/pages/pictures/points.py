@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages.pictures.canvas import (
     HIGHEST,
     PLAIN,
+    Axes,
+    Figure,
     Frame,
     finish,
     for_print,
@@ -18,11 +20,6 @@ from robustfl_bench.read.pages.pictures.canvas import (
     plain_powers,
 )
 from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, GREEN, GREY, RED, ramp, series, styles
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 _BARS_ROW, _LOWEST_ROW = 0.12, 0.095  # inches of a name, and of each further bar; and of one of many
 
