@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages.pictures.canvas import (
     PLAIN,
     Axes,
@@ -23,6 +22,9 @@ from robustfl_bench.read.pages.pictures.canvas import (
     whole_ticks,
 )
 from robustfl_bench.read.pages.pictures.styles import GREY, RED, Style, is_number, series, styles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = ("value", "panel", "line", "x", "mean", "low", "high")
 _MANY = 6  # lines: with more, their bands are drawn fainter

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.late import np
 from robustfl_bench.read.pages.pictures.canvas import (
     HIGHEST,
     PLAIN,
@@ -22,6 +21,9 @@ from robustfl_bench.read.pages.pictures.canvas import (
     whole_ticks,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _LEGIBLE = 0.2  # inches of a cell that holds a number, for each of its letters a third
 _NARROW, _PANEL = 12, 1.1  # columns of a panel whose numbers are written; inches of a panel with more
@@ -103,6 +105,7 @@ def draw_on(axis: Axes, panel: HeatPanel, scale: Scale, x: str, y: str) -> None:
 
 def _drawn(axis: Axes, panel: HeatPanel, scale: Scale, cell: float, frame: Frame) -> Any:
     """Draw a panel whose cells are ``cell`` inches wide; returns the image, for a colour bar."""
+    import numpy as np
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize
 
@@ -143,6 +146,8 @@ def _ticks(axis: Axes, columns: Sequence[Any], cell: float, frame: Frame) -> Non
 
 def _words(panel: HeatPanel, scale: Scale, cell: float) -> dict[tuple[int, ...], str]:
     """The words of the numbers by place, as short as cells of this width in inches ask."""
+    import numpy as np
+
     numbers = {place: float(number) for place, number in np.ndenumerate(panel.numbers) if not math.isnan(number)}
     words = {place: scale.written(number) for place, number in numbers.items()}
     if scale.high - scale.low == 100 and cell < _LEGIBLE / 3 * max(map(len, words.values()), default=1):
@@ -153,6 +158,7 @@ def _words(panel: HeatPanel, scale: Scale, cell: float) -> dict[tuple[int, ...],
 def _write(axis: Axes, panel: HeatPanel, scale: Scale, image: Any, cell: float) -> None:
     """The numbers in their cells, of percentages without decimals where these do not fit, and frames around those that
     are marked."""
+    import numpy as np
     from matplotlib.patches import Rectangle
 
     words = _words(panel, scale, cell)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages.pictures.canvas import (
     HIGHEST,
     PLAIN,
@@ -20,6 +19,9 @@ from robustfl_bench.read.pages.pictures.canvas import (
     plain_powers,
 )
 from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, GREEN, GREY, RED, ramp, series, styles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _BARS_ROW, _LOWEST_ROW = 0.12, 0.095  # inches of a name, and of each further bar; and of one of many
 
