@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from robustfl_bench.commands.python import command, compose, judge, recommend, table
     from robustfl_bench.doors.api import plot
     from robustfl_bench.doors.api.result import Result
-    from robustfl_bench.doors.api.run import results, run
-    from robustfl_bench.doors.api.sweep import sweep
+    from robustfl_bench.doors.api.run import results, run, sweep
     from robustfl_bench.numerics.updates import Aggregate, Updates
     from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
     from robustfl_bench.parts.attacks.base import Attack, AttackView
@@ -45,7 +44,7 @@ _HOMES = {
     "Aggregate": "numerics.updates", "Updates": "numerics.updates",
     "Round": "parts.protocols.state", "State": "parts.protocols.state",
     **dict.fromkeys(("command", "compose", "judge", "recommend", "table"), "commands.python"),
-    "Result": "doors.api.result", "results": "doors.api.run", "run": "doors.api.run", "sweep": "doors.api.sweep",
+    "Result": "doors.api.result", "results": "doors.api.run", "run": "doors.api.run", "sweep": "doors.api.run",
 }  # fmt: skip
 """The modules of these names; all others are in ``interfaces``."""
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.lab.arena import conditions, page, picture
-from robustfl_bench.lab.arena.answers import conclusions
+from robustfl_bench.lab.arena import conditions, page
+from robustfl_bench.lab.arena.answers import findings
 from robustfl_bench.lab.arena.order import likeness, stability, strongest
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing, panel
 from robustfl_bench.lab.arena.track import HONEST, Track
@@ -177,14 +177,14 @@ def test_a_rule_that_cannot_be_tried_is_reported(monkeypatch: pytest.MonkeyPatch
 
 
 def test_pictures_show_rules_by_score_and_attacks_by_their_harm(whole: Arena) -> None:
-    axis, _ = picture.standing(whole).axes
+    axis, _ = page.standing(whole).axes
     names = [label.get_text() for label in axis.get_yticklabels()]
     assert names == ["server", "geometric median", "FLTrust", "Krum", "average", "trimmed mean"]
     assert axis.images[0].get_array().shape == (6, 5) and len(axis.patches) == 2 * 5
-    heat, _ = picture.attacks(whole, 10).axes
+    heat, _ = page.attacks(whole, 10).axes
     assert heat.get_xticklabels()[0].get_text() == "none" and heat.images[0].get_array().shape == (6, 27)
     with pytest.raises(ConfigError, match="7"):
-        picture.attacks(whole, 7)
+        page.attacks(whole, 7)
 
 
 def test_version_one_has_all_its_cells() -> None:
@@ -214,17 +214,17 @@ def test_tracks_stand_beside_each_other_in_the_panels_that_they_share(monkeypatc
 
     base = arena("silos", {"krum": 0.3, "coomed": 0.5, "trmean": 0.7, "average": 0.2})
     mixed = arena("silos_nnm", {"krum": 0.7, "coomed": 0.5, "trmean": 0.3})
-    (few,) = conclusions.compared(base, [mixed])
+    (few,) = findings.compared(base, [mixed])
     assert few.above[1].endswith("lower trmean") and not any(cell.best for row in few.rows for cell in row), (
         "of 3 rules"
     )
-    monkeypatch.setattr(conclusions, "ENOUGH", 3)
-    (only,) = conclusions.compared(base, [mixed])
+    monkeypatch.setattr(findings, "ENOUGH", 3)
+    (only,) = findings.compared(base, [mixed])
     assert only.above == [
         "Arena silos and silos_nnm: mild_dirichlet, 20% attackers",
         "silos_nnm against silos: of 3 rules, beyond the seeds higher krum; lower trmean; order -1.00",
     ]
     assert [row[0].text for row in only.rows] == ["trmean", "coomed", "krum"]
     assert [cell.best for cell in only.rows[0]] == [False, True, False]
-    orders = conclusions.orders(base, [mixed])
+    orders = findings.orders(base, [mixed])
     assert [cell.text for cell in orders.rows[0][2:5]] == ["3", "-1.00", "-1.00"]

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from robustfl_bench.lab.arena import additions
-from robustfl_bench.lab.arena.answers import conclusions, recommend
-from robustfl_bench.lab.arena.pairs import USED, error_sheet, errors, pairs, simulated
+from robustfl_bench.lab.arena.answers import findings, recommend
+from robustfl_bench.lab.arena.order import USED, error_sheet, errors, pairs, simulated
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, LOOKS, NONE, SERVER, Track
 from robustfl_bench.lab.arena.views import VIEWS
 from robustfl_bench.lab.arena.views import rounds as race
-from robustfl_bench.read.runs.looks import level_at_each
 from robustfl_bench.read.runs.records import NoRuns
-from robustfl_bench.read.runs.statistics import Estimate
+from robustfl_bench.read.runs.statistics import Estimate, level_at_each
 from tests.arenas import arena_of, run, shipped_runs
 
 
@@ -133,18 +132,18 @@ def test_the_server_alone_has_its_own_draws_in_every_panel(raced: Arena) -> None
 
 
 def test_the_panels_at_a_glance_and_in_sentences(raced: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conclusions, "ENOUGH", 3)
-    table = conclusions.at_a_glance(raced, raced)
+    monkeypatch.setattr(findings, "ENOUGH", 3)
+    table = findings.at_a_glance(raced, raced)
     (row,) = table.rows
     shown = dict(zip(table.heading, (cell.text for cell in row), strict=True))
     panel = raced.panels[5, "iid"]
-    above, below = conclusions.beside_server(panel, [rule for rule in panel.standings if rule != SERVER])
+    above, below = findings.beside_server(panel, [rule for rule in panel.standings if rule != SERVER])
     assert shown["rules"] == str(len(panel.standings) - 1) and shown["below the server"] == str(len(below))
     assert int(shown["above the server"]) == len(above) and shown["above it, with its data"] == "none"
     scores = [of.score.value for rule, of in panel.standings.items() if rule != SERVER]
     assert shown["50 or more"] == str(sum(score >= 50 for score in scores))
     assert shown["order of silos"] == "1.00"
-    lines = conclusions.conclusions(raced, raced)
+    lines = findings.conclusions(raced, raced)
     assert lines[0].startswith("In iid no rule without server data is above the server's")
     assert lines[1].endswith(f"{shown['50 or more']} (iid) of {shown['rules']} with 20% attackers.")
 

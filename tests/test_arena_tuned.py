@@ -15,7 +15,7 @@ from robustfl_bench.lab.arena.answers import claims
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
 from robustfl_bench.lab.arena.tuned import SCALES, TunedTrack, TunedTrial
-from robustfl_bench.lab.arena.views import books
+from robustfl_bench.lab.arena.views import VIEWS, books
 from robustfl_bench.parts import aggregators
 from robustfl_bench.read.pages.pictures.canvas import PLAIN
 from robustfl_bench.read.runs.records import NoRuns
@@ -133,11 +133,11 @@ def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
         "of 2 scores (rule and panel) tuning, beyond the seeds, raises 1: centered_clipping in iid, 20% attackers (15 "
         "to 90); it lowers 0"
     )
-    overview, only = books.BOOKS.sheets(arena)
+    overview, only = VIEWS["books"].sheets(arena)
     assert [cell.text for cell in overview.rows[0]] == ["iid", "5", "2", "1", "0", "", "krum", "centered_clipping"]
     row = [cell.text for cell in only.rows[1]]
     assert row[0] == "centered_clipping" and row[6:9] == ["1", f"{track.rates[0]:g}", "radius=0.2"]
-    assert books.BOOKS.picture(arena, PLAIN).axes
+    assert VIEWS["books"].picture(arena, PLAIN).axes
     assert not track.draws, "the server is tuned, too"
     assert track.command(["krum"], []) == "robustfl-bench arena enter RULE --protocol silos --book tuned"
 
@@ -162,4 +162,4 @@ def test_a_track_without_trials_has_no_tuned_book(monkeypatch: pytest.MonkeyPatc
         TunedTrack("digits")
     arena = arena_of(monkeypatch, [*cells(track, "krum", 1.0, 0.4)])
     with pytest.raises(NoRuns, match="robustfl-bench arena enter RULE --protocol silos --book tuned"):
-        books.BOOKS.sheets(arena)
+        VIEWS["books"].sheets(arena)

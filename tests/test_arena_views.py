@@ -9,11 +9,11 @@ import pytest
 
 from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands import results, source
-from robustfl_bench.lab.arena import conditions, picture
-from robustfl_bench.lab.arena.answers import conclusions, findings
+from robustfl_bench.commands import results, shared
+from robustfl_bench.lab.arena import conditions, page
+from robustfl_bench.lab.arena.answers import findings
 from robustfl_bench.lab.arena.answers.recommend import recommend, sheet
-from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
+from robustfl_bench.lab.arena.order import BELOW, UNSHOWN, mark
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track
 from robustfl_bench.lab.arena.views import VIEWS, attacks, clients, needs, numbers, rounds
@@ -178,7 +178,7 @@ def test_no_best_is_named_of_four_rules(monkeypatch: pytest.MonkeyPatch) -> None
     runs = [one for one in made(Track("digits")) if one.rule in ("krum", "geomed", "trmean", "caf", HONEST)]
     found = recommend(arena_of(monkeypatch, runs), "iid", "0.4", True)
     assert not found.group and found.answer.endswith("under all attacks are needed, and 4 have them")
-    assert conclusions.correlation(found.panel, found.panel) is None, "nor is their order compared"
+    assert findings.correlation(found.panel, found.panel) is None, "nor is their order compared"
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(
     )
     assert [cell.text for cell in sheet(found.facts).rows[0]].count(BELOW) == 1
     assert json.loads(as_json(found.facts))["group"][0]["does_not_beat_server"] == BELOW
-    assert [text.get_text() for text in picture.answer(arena).axes[0].texts] == ["Krum †"]
+    assert [text.get_text() for text in page.answer(arena).axes[0].texts] == ["Krum †"]
     few = {rule: replace(of, score=replace(of.score, error=20.0)) for rule, of in panel.standings.items()}
     assert mark(replace(panel, standings=few), "geomed") == UNSHOWN, "its seeds differ too much"
 
@@ -309,7 +309,7 @@ def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkey
 def test_the_commands_answer_in_every_format(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(source.RunSource, "load_any", lambda runs, of_arena, folders=(): shipped_runs())
+    monkeypatch.setattr(shared.RunSource, "load_any", lambda runs, of_arena, folders=(): shipped_runs())
     asked = ["recommend", "--partition", "dirichlet", "--attackers", "0.2"]
     for form, words in (("json", '"partition": "mild_dirichlet"'), ("csv", "rule,score"), ("md", "| rule | score |")):
         assert results.main([*asked, "--format", form]) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robustfl_bench.base.closures import Closure, Tree
+from robustfl_bench.base.code_digest import Closure, Tree
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.read.runs import archive, origins
 from robustfl_bench.runner.config import options

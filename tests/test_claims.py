@@ -15,7 +15,7 @@ from robustfl_bench.lab.agreement import claim_sheets, scorecard
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNTESTED, Verdict, judge
 from robustfl_bench.read.runs import archive, records
-from robustfl_bench.read.runs.looks import level_at_each
+from robustfl_bench.read.runs.statistics import level_at_each
 from robustfl_bench.read.runs.values import Value
 from robustfl_bench.read.tables import described as papers
 from robustfl_bench.read.tables import sheets

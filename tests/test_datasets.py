@@ -34,7 +34,7 @@ from robustfl_bench.parts.datasets.fashion_mnist import FashionMnist
 from robustfl_bench.parts.datasets.femnist import Femnist
 from robustfl_bench.parts.datasets.files import File, Layout, find
 from robustfl_bench.parts.datasets.mnist import Mnist
-from robustfl_bench.read.runs.learning import TEST_SAMPLES
+from robustfl_bench.read.runs.values import TEST_SAMPLES
 from tests.rounds import build
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.base import closures, code_digest, remembered
+from robustfl_bench.base import code_digest, remembered
 from robustfl_bench.train.code_digest import COMPUTING
 
 WORDS = "", "robustfl_bench.aggregators.Krum robustfl_bench.attacks.Worst", "robustfl_bench.attacks.Worst medium"
@@ -16,7 +16,7 @@ WORDS = "", "robustfl_bench.aggregators.Krum robustfl_bench.attacks.Worst", "rob
 
 def forget() -> None:
     """As a new process begins."""
-    for cached in (closures.known, code_digest._tree, code_digest._closure, remembered._make_room):
+    for cached in (code_digest.known, code_digest._tree, code_digest._closure, remembered._make_room):
         cached.cache_clear()
 
 
@@ -50,7 +50,7 @@ def no_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*_: object) -> None:
         raise AssertionError("the text of a module was read")
 
-    monkeypatch.setattr(closures, "Module", read)
+    monkeypatch.setattr(code_digest, "Module", read)
 
 
 def test_digests_are_the_same_and_no_text_is_read_twice(
@@ -79,11 +79,11 @@ def test_an_edit_is_seen_and_only_the_edited_file_is_read(
 
     def digest() -> str:
         forget()
-        return closures.Tree(root).closure([("package.mine", "start")], [("package.mine", "Mine")]).digest
+        return code_digest.Tree(root).closure([("package.mine", "start")], [("package.mine", "Mine")]).digest
 
     seen = set[str]()
-    read, names = closures.Module, list[str]()
-    monkeypatch.setattr(closures, "Module", lambda name, *given: names.append(name) or read(name, *given))
+    read, names = code_digest.Module, list[str]()
+    monkeypatch.setattr(code_digest, "Module", lambda name, *given: names.append(name) or read(name, *given))
     for name, old, new in (
         ("mine.py", "", ""),
         ("rules.py", "x / 2", "x / 3"),

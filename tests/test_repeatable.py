@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.base import opened
+from robustfl_bench.base import contained
 from robustfl_bench.commands import results as results_cli
 from robustfl_bench.doors.testing import check_aggregator
 from robustfl_bench.read.runs import archive, records
@@ -241,9 +241,9 @@ def test_source_that_is_shown_is_no_file_that_a_part_reads(tmp_path: Path, monke
     for file, content in {"launcher": "import sys", "data.txt": "1", f"{name}.py": READS}.items():
         (tmp_path / file).write_text(content)
     monkeypatch.syspath_prepend(tmp_path)
-    opened.watch()
+    contained.watch()
     importlib.import_module(name)
-    assert opened.opened_by([tmp_path / f"{name}.py"]) == [tmp_path / "data.txt"]
+    assert contained.opened_by([tmp_path / f"{name}.py"]) == [tmp_path / "data.txt"]
 
 
 def test_what_a_library_keeps_for_itself_is_no_file_that_a_part_reads(
@@ -264,6 +264,6 @@ def test_what_a_library_keeps_for_itself_is_no_file_that_a_part_reads(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(library.parent)
     monkeypatch.syspath_prepend(tmp_path)
-    opened.watch()
+    contained.watch()
     importlib.import_module(name)
-    assert opened.opened_by([tmp_path / f"{name}.py"]) == [tmp_path / "data.txt"]
+    assert contained.opened_by([tmp_path / f"{name}.py"]) == [tmp_path / "data.txt"]

@@ -22,7 +22,7 @@ from filelock import SoftFileLease
 from robustfl_bench.commands import results as results_cli
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures.canvas import save
-from robustfl_bench.read.runs import archive, export, records
+from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.where import ConfigError, where
 from robustfl_bench.read.tables.layout import render
 from robustfl_bench.read.tables.pivot import pivot
@@ -838,7 +838,7 @@ def test_an_export_that_is_interrupted_leaves_the_earlier_file(
 ) -> None:
     file, read = tmp_path / "rounds.csv", records.rounds
     runs = records.load(results)
-    export.write(runs, str(file))
+    archive.write_rounds(runs, str(file))
     before, last = file.read_bytes(), runs["folder"].iloc[-1]
 
     def interrupted(folder: str) -> tuple[list[str], list[list[str]]]:
@@ -848,7 +848,7 @@ def test_an_export_that_is_interrupted_leaves_the_earlier_file(
 
     monkeypatch.setattr(records, "rounds", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        export.write(runs, str(file))
+        archive.write_rounds(runs, str(file))
     assert file.read_bytes() == before and list(tmp_path.glob("*rounds*")) == [file]
 
 
@@ -888,7 +888,7 @@ def test_export_holds_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.Monk
         make_run(tmp_path, seed=seed)
     read, rounds = [], records.rounds
     monkeypatch.setattr(records, "rounds", lambda folder: read.append(folder) or rounds(folder))
-    lines = export.tidy(records.load(tmp_path))
+    lines = archive.tidy(records.load(tmp_path))
     header, *first = itertools.islice(lines, 1 + ROUNDS)
     assert len(read) == 1 and [line[header.index("round")] for line in first] == ["1", "2", "3", "4"]
     assert sum(1 for _ in lines) == 199 * ROUNDS and len(read) == 200

@@ -11,9 +11,9 @@ import pytest
 from robustfl_bench.lab.agreement import claim_sheets, scorecard
 from robustfl_bench.lab.agreement.measured import scored
 from robustfl_bench.lab.agreement.verdicts import FEW, HOLDS, UNTESTED
-from robustfl_bench.read.pages.inventory import inventory
+from robustfl_bench.read.pages.figures import inventory
 from robustfl_bench.read.runs import records
-from robustfl_bench.read.runs.learning import has_learned
+from robustfl_bench.read.runs.values import has_learned
 from robustfl_bench.read.tables import agreement, described, layout
 from robustfl_bench.read.tables.compare import compare
 from robustfl_bench.read.tables.described import Paper

@@ -23,7 +23,7 @@ from robustfl_bench.parts.datasets import ag_news, text, word_vectors
 from robustfl_bench.parts.datasets.ag_news import AgNews
 from robustfl_bench.parts.datasets.files import File, Layout
 from robustfl_bench.parts.models.gru import Gru
-from robustfl_bench.read.runs.learning import TEST_SAMPLES
+from robustfl_bench.read.runs.values import TEST_SAMPLES
 
 RNG = np.random.Generator(np.random.Philox(key=1))
 

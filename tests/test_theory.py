@@ -9,7 +9,7 @@ import torch
 
 from robustfl_bench.commands import bench
 from robustfl_bench.commands.lab import probe as command
-from robustfl_bench.lab.studies import probe, theory
+from robustfl_bench.lab.studies import probe
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.base import ServerAlone
 from robustfl_bench.parts.aggregators.boba import Boba
@@ -21,7 +21,7 @@ assert bench  # registers the typed settings with hydra
 
 def probed(name: str, *overrides: str) -> list[probe.Point]:
     figure = figures()[name]
-    return list(theory.KINDS[figure.draw](probe.runs(figure.preset, (*figure.changes, *overrides))))
+    return list(probe.KINDS[figure.draw](probe.runs(figure.preset, (*figure.changes, *overrides))))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_fits_of_four_clients_beside_a_line(heights: Sequence[float], most: int,
     rule = Boba(num_byzantine=1, max_iter=most)
     clients = torch.tensor([(float(x), y) for x, y in zip((0, 1, 2, 3), heights, strict=True)])
     server = ServerAlone(rule, str, class_updates=torch.tensor([(0.0, 0.0), (1.0, 0.0)]))
-    assert theory.num_fits(rule, Updates(clients), server) == fits
-    assert theory.num_fits(replace(rule, fit="server"), Updates(clients), server) == 0
+    assert probe.num_fits(rule, Updates(clients), server) == fits
+    assert probe.num_fits(replace(rule, fit="server"), Updates(clients), server) == 0
 
 
 def test_shares_of_the_votes_of_three_honest_clients_and_an_attacker() -> None:
@@ -51,7 +51,7 @@ def test_shares_of_the_votes_of_three_honest_clients_and_an_attacker() -> None:
         (-1, -1, -1, -1),  # no, yes, yes
     ]
     updates, honest = Updates(torch.tensor(columns).T.float()), torch.tensor([True, True, True, False])
-    shares = theory.vote_shares(Brace(threshold=1), updates, honest)
+    shares = probe.vote_shares(Brace(threshold=1), updates, honest)
     assert list(shares.values()) == pytest.approx([2 / 6, 3 / 6, 4 / 6])
 
 
@@ -74,7 +74,7 @@ def test_an_exhaustive_search_takes_longer() -> None:
 
 def test_the_slope_of_a_power() -> None:
     places = (25.0, 100.0, 1600.0)
-    assert theory.slope_of({x: 3 * x**-0.5 for x in places}) == pytest.approx(-0.5)
+    assert probe.slope_of({x: 3 * x**-0.5 for x in places}) == pytest.approx(-0.5)
 
 
 def test_more_points_bring_the_error_of_brifca_down_as_their_root(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,8 @@ from contextvars import ContextVar
 from importlib import import_module
 from types import ModuleType
 
-from robustfl_bench.base.contained import contained
+from robustfl_bench.base.contained import contained, watch
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.base.opened import watch
 from robustfl_bench.base.public import PACKAGE
 
 _packages: ContextVar[frozenset[str] | None] = ContextVar("packages", default=None)

@@ -55,7 +55,7 @@ class Text(NamedTuple):
 
     def unit(self, name: str) -> Unit:
         """The unit of this name with the text."""
-        return Unit(name, _digest(self.written), self.uses, self.mentions)
+        return Unit(name, hashlib.sha256(self.written.encode()).digest(), self.uses, self.mentions)
 
 
 class ClassLine(NamedTuple):
@@ -282,10 +282,6 @@ class _Writer:
         for node in ast.walk(annotation):
             if (symbol := self._module.symbol(node, known)) is not None:
                 self.uses.add(symbol)
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
 
 
 def _rows(table: ast.stmt) -> dict[str, Mapping[str, object]]:

@@ -8,10 +8,11 @@ from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.commands.verb import Allow, Argument, command
 from robustfl_bench.read.runs import archive, commands, origins, records
 from robustfl_bench.read.runs.where import where as chosen
@@ -19,9 +20,6 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE, MEASURED
 from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
 from robustfl_bench.runner.sweeps.workers import take_quietly
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def _jobs(text: str) -> int:

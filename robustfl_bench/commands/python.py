@@ -11,6 +11,7 @@ from typing import Any
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.late import pd
 from robustfl_bench.commands import entry
 from robustfl_bench.commands.verb import CODE, Action, arguments_of, called, name_of, parser_alone
 
@@ -113,8 +114,6 @@ def _read(text: str, form: str | None) -> Any:
         return json.loads(text)
     if form != "csv":
         return Output(text)
-    import pandas as pd
-
     rows = [row for row in csv.reader(io.StringIO(text)) if row]
     wide = len(rows) > 1 and all(len(row) == len(rows[0]) for row in rows)
     return pd.read_csv(io.StringIO(text)) if wide else Output(text)

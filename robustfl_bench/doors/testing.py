@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.abilities import overrides
+from robustfl_bench.base.contained import varying_within
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
-from robustfl_bench.base.opened import varying_within
 from robustfl_bench.base.seeding import GlobalGenerators
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.questions import Questions

@@ -1,7 +1,6 @@
 """The digest of the code that computes a run: of what stands here and of its parts, not of what records or explains."""
 
-from robustfl_bench.base.closures import Closure
-from robustfl_bench.base.code_digest import Computing, Outside
+from robustfl_bench.base.code_digest import Closure, Computing, Outside
 
 COMPUTING = Computing(
     always=(

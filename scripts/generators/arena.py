@@ -12,14 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena import page, pairs, picture
-from robustfl_bench.lab.arena.answers import claims, conclusions, findings, rounding
+from robustfl_bench.lab.arena import order, page
+from robustfl_bench.lab.arena.answers import claims, findings, rounding
 from robustfl_bench.lab.arena.conditions import check_headline, not_tried
 from robustfl_bench.lab.arena.decision import FILE
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import tracks
-from robustfl_bench.lab.arena.views import VIEWS, books
-from robustfl_bench.lab.arena.views.base import ArenaView
+from robustfl_bench.lab.arena.views import VIEWS, ArenaView
 from robustfl_bench.lab.arena.words import LOWEST, listed, sentence
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, SHOWN, save
 from robustfl_bench.read.runs import archive
@@ -156,8 +155,8 @@ def _found(arena: Arena, arenas: Mapping[str, Arena]) -> str:
 
 def _findings(arena: Arena, arenas: Mapping[str, Arena]) -> Iterator[str]:
     """The conclusions from a raced track, its panels at a glance, and its pictures."""
-    yield "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"]))
-    yield _headline(conclusions.at_a_glance(arena, arenas["digits"]))
+    yield "\n".join(f"- {in_words(line)}" for line in findings.conclusions(arena, arenas["digits"]))
+    yield _headline(findings.at_a_glance(arena, arenas["digits"]))
     for number in arena.settled:
         drawn = _picture(arena.track.name, "leading", arena, number)
         yield f"![The best rules with {arena.share(number)} attackers]({drawn})"
@@ -175,7 +174,7 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         "## The best rules",
         _headline(findings.best_rules(arena)),
         "## What can be told apart",
-        sheets.markdown([pairs.sheet([arena, *others]), pairs.error_sheet(arena)]),
+        sheets.markdown([order.sheet([arena, *others]), order.error_sheet(arena)]),
         f"## The race\n\n`robustfl-results arena {name} --view race`",
         sheets.markdown(VIEWS["race"].sheets(arena)),
         *([f"## Attackers who search\n\n`robustfl-results arena {name} --view searched`",
@@ -192,12 +191,12 @@ def _others(arenas: Mapping[str, Arena]) -> Iterator[str]:
     others = {name: arena for name, arena in arenas.items() if name not in OWN}
     for base, arena in arenas.items():
         variants = [other for name, other in others.items() if name.startswith(f"{base}_")]
-        yield sheets.markdown(list(conclusions.compared(arena, variants)))
-    yield sheets.markdown([conclusions.orders(arenas["silos"], list(others.values()))])
+        yield sheets.markdown(list(findings.compared(arena, variants)))
+    yield sheets.markdown([findings.orders(arenas["silos"], list(others.values()))])
     for name, arena in others.items():
         _, *tables = page.sheets(arena)
         yield f"## The track {name}"
-        yield "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["silos"]))
+        yield "\n".join(f"- {in_words(line)}" for line in findings.conclusions(arena, arenas["silos"]))
         yield sheets.markdown([findings.protocol(arena), *tables])
 
 
@@ -239,7 +238,7 @@ Made by `make arena`; `robustfl-results arena {name} --view books` shows the sam
 
 ![The scores of rules as they come and tuned]({name}_books.png)
 
-{sheets.markdown(books.BOOKS.sheets(arena))}
+{sheets.markdown(VIEWS["books"].sheets(arena))}
 Both books have the same attacks and honest clients' mean; tuned rules have five seeds. `robustfl-bench arena enter RULE
 --book tuned` tunes a rule: it makes the trials, chooses in each panel, and runs the cells.
 """
@@ -249,8 +248,8 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
     """Each picture and its file."""
     arena = arenas["silos"]
     for number in arena.settled:
-        yield FOLDER / _picture("silos", "leading", arena, number), picture.leading(arena, number)
-    yield FOLDER / "answer.png", picture.answer(arena)
+        yield FOLDER / _picture("silos", "leading", arena, number), page.leading(arena, number)
+    yield FOLDER / "answer.png", page.answer(arena)
 
 
 def pictures_of_site(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
@@ -258,12 +257,12 @@ def pictures_of_site(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]
     for name in OWN:
         arena = arenas[name]
         for number in arena.settled:
-            yield FOLDER / _picture(name, "", arena, number), picture.standing(arena, number)
-            yield FOLDER / _picture(name, "attacks", arena, number), picture.attacks(arena, number)
+            yield FOLDER / _picture(name, "", arena, number), page.standing(arena, number)
+            yield FOLDER / _picture(name, "attacks", arena, number), page.attacks(arena, number)
     for view in _answered(arenas["digits"]):
         yield FOLDER / f"view_{view.name}.png", view.picture(arenas["digits"], PLAIN)
     for name, arena in _tuned(arenas).items():
-        yield FOLDER / f"{name}_books.png", books.BOOKS.picture(arena, PLAIN)
+        yield FOLDER / f"{name}_books.png", VIEWS["books"].picture(arena, PLAIN)
 
 
 if __name__ == "__main__":

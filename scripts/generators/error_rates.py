@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from robustfl_bench.base import seeding
-from robustfl_bench.lab.arena.pairs import ERROR_RATES, RATES, TOP, contenders
+from robustfl_bench.lab.arena.order import ERROR_RATES, RATES, TOP, contenders
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, NONE
 from robustfl_bench.read.runs import archive

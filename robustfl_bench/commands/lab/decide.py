@@ -64,7 +64,8 @@ def decide(asked: DecidedPaper) -> None:
     if not asked.hours > 0:
         raise ConfigError(f"--hours must be > 0, got {asked.hours:g}")
     paper = _asked(papers()[asked.paper], asked)
-    if asked.dry_run or options.parse(_setting("dry_run", asked.words) or "false") is True:
+    dry_run = next((word.partition("=")[2] for word in reversed(asked.words) if word.startswith("dry_run=")), "")
+    if asked.dry_run or options.parse(dry_run or "false") is True:
         _preview(_measured(paper, asked).open_claims, asked)
         return
     began, made = time.monotonic(), set[WantedRun]()
@@ -107,11 +108,6 @@ def _asked(paper: Paper, asked: DecidedPaper) -> Paper:
 def _measured(paper: Paper, asked: DecidedPaper) -> MeasuredPaper:
     """The paper, measured by the runs of the results folder and by those that come with the package."""
     return scored({asked.paper: paper}, archive.with_kept(asked.making.results_dir), asked.overrides)[0]
-
-
-def _setting(name: str, words: Sequence[str]) -> str | None:
-    """The last value that words like those of ``robustfl-bench`` give a setting; None if none does."""
-    return next((word.partition("=")[2] for word in reversed(words) if word.startswith(f"{name}=")), None)
 
 
 def _hindrance(claim: Open, made: Set[WantedRun], left: float) -> str:

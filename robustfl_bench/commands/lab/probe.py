@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.commands.verb import Argument, command, override
 from robustfl_bench.read.pages import figures
 from robustfl_bench.read.runs.where import check_name
@@ -35,12 +36,9 @@ main = command(probe, "robustfl-bench probe")
 
 def measure(figure: PaperFigure, given: Sequence[str], path: Path) -> None:
     """Write the points of a figure with overrides of its own. Raises ConfigError and DataError."""
-    import pandas as pd
+    from robustfl_bench.lab.studies import probe  # here, as it imports torch
 
-    from robustfl_bench.lab.studies import probe, theory  # here, as they import torch
-
-    kinds = probe.KINDS | theory.KINDS
-    table = pd.DataFrame(kinds[figure.draw](probe.runs(figure.preset, (*figure.changes, *given))))
+    table = pd.DataFrame(probe.KINDS[figure.draw](probe.runs(figure.preset, (*figure.changes, *given))))
     if "low" not in table:
         table = table.assign(low=table["mean"], high=table["mean"])
     heading = "; ".join(filter(None, (" ".join(given), processor())))

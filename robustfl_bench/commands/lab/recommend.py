@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Annotated
 
 from robustfl_bench.base.console import as_json
-from robustfl_bench.commands.source import RESULTS, RunSource
+from robustfl_bench.commands.shared import RESULTS, RunSource
 from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.lab.arena import decision
 from robustfl_bench.read.tables import sheets

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import np
 from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 from robustfl_bench.read.pages.pictures import heat
-from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, save
+from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, Figure, save
 from robustfl_bench.read.tables import sheets
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import compose, identity, options
@@ -26,8 +27,6 @@ from robustfl_bench.runner.config.request import made
 from robustfl_bench.runner.store.writing import write_output
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from robustfl_bench.lab.studies.inputs import Inputs
     from robustfl_bench.lab.studies.measure import Resilience
 
@@ -226,8 +225,6 @@ def _rounded(number: float) -> str:
 
 def heat_map(name: str, rows: Sequence[Row]) -> Figure:
     """A picture of kappa, of these updates and of any, by rule and number of attackers."""
-    import numpy as np
-
     labels = list(dict.fromkeys(row.label for row in rows))
     counts = sorted({row.result.f for row in rows})
     panels = []

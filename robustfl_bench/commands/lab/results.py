@@ -6,11 +6,10 @@ from typing import Annotated
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.lab.recommend import Book
-from robustfl_bench.commands.results.shared import PictureLook
-from robustfl_bench.commands.source import RunSource, SheetFormat
+from robustfl_bench.commands.shared import PictureLook, RunSource, SheetFormat
 from robustfl_bench.commands.verb import Argument, override
 from robustfl_bench.lab.agreement import scorecard
-from robustfl_bench.lab.arena import page, picture
+from robustfl_bench.lab.arena import page
 from robustfl_bench.lab.arena.answers import claims as verdicts
 from robustfl_bench.lab.arena.answers import entries as submissions
 from robustfl_bench.lab.arena.panels import Arena
@@ -93,12 +92,12 @@ def arena(
         return
     whole, answer = Arena(runs.load_any(of_arena=True), track, rules), VIEWS.get(view or "")
     if plot is not None:
-        drawn = answer.picture(whole, look.frame) if answer else picture.standing(whole, attackers, look.frame)
+        drawn = answer.picture(whole, look.frame) if answer else page.standing(whole, attackers, look.frame)
         print(save(drawn, plot, "--plot"))
     elif best is not None:
-        print(save(picture.answer(whole, look.frame), best, "--best"))
+        print(save(page.answer(whole, look.frame), best, "--best"))
     elif heat is not None:
-        print(save(picture.attacks(whole, attackers, look.frame), heat, "--heat"))
+        print(save(page.attacks(whole, attackers, look.frame), heat, "--heat"))
     else:
         pages = verdicts.sheets([whole]) if claims else answer.sheets(whole) if answer else page.sheets(whole)
         print(sheets.FORMATS[format](pages), end="")

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import curves
 from robustfl_bench.read.pages.pictures import heat as heat_maps
+from robustfl_bench.read.pages.pictures.canvas import Axes
 from robustfl_bench.read.pages.pictures.curves import Curves
 from robustfl_bench.read.runs.records import text
 from robustfl_bench.read.runs.values import describe, of_column
@@ -20,9 +22,6 @@ from robustfl_bench.read.runs.where import where as meeting
 from robustfl_bench.train.parts import GROUPS
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
     from robustfl_bench.doors.api.result import Result
 
 Conditions = str | Sequence[str]

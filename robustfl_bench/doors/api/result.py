@@ -7,10 +7,10 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base.late import pd
 from robustfl_bench.runner.experiment.summary import words
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from torch import nn
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import pd
 from robustfl_bench.lab.agreement.verdicts import (
     FEW,
     UNDECIDED,
@@ -24,15 +25,13 @@ from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.cost import Cost, Costs
 from robustfl_bench.read.runs.matching import Index
 from robustfl_bench.read.tables.claims import Comparison, Key, Reason, Side, reasons_by_cell
+from robustfl_bench.read.tables.compare import difference, filled
 from robustfl_bench.read.tables.described import Paper
 from robustfl_bench.read.tables.filling import Filling, Overrides, key_of
-from robustfl_bench.read.tables.stand_ins import difference, filled
 from robustfl_bench.read.tables.table import INFEASIBLE, NOT_YET, Cell, Table
 from robustfl_bench.runner.config import identity
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from robustfl_bench.runner.experiment.speed import Speed
 
 

@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import counted
+from robustfl_bench.base.late import pd
 from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import MEANING, kinds, words
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED
-from robustfl_bench.read.runs.learning import LEARNED, TOO_SMALL
+from robustfl_bench.read.runs.values import LEARNED, TOO_SMALL
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import agreement, layout
 from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Reason, short
 from robustfl_bench.read.tables.described import papers, read
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.read.tables.table import INSIDE, PARTS, SMALL, Cell, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _INSIDE = (
     f"inside: in all ({' + '.join(PARTS)}). {INSIDE[0].upper()}{INSIDE[1:]}. A model that diverged otherwise is outside"
@@ -218,9 +215,8 @@ def outside(paper: MeasuredPaper) -> list[Sheet]:
             reason = known[name, key]
             if reason is not None and reason not in notes:
                 notes.append(reason)
-            rows.append(
-                [*words(short(name), " / ".join(filter(None, key)), *_gap(table, key[2], cell)), _why(reason, notes)]
-            )
+            why = Printed(UNEXPLAINED) if reason is None else Printed(reason.state, note=notes.index(reason) + 1)
+            rows.append([*words(short(name), " / ".join(filter(None, key)), *_gap(table, key[2], cell)), why])
     if not rows:
         return []
     heading = ["table", "cell", "measured", "published", "difference", "why"]
@@ -235,7 +231,3 @@ def _gap(table: Table, column: str, cell: Cell) -> list[str]:
     assert cell.against is not None
     difference = "-" if cell.difference is None else agreement.signed(cell.difference, digits)
     return [cell.text(digits), cell.against.printed, difference]
-
-
-def _why(reason: Reason | None, notes: Sequence[Reason]) -> Printed:
-    return Printed(UNEXPLAINED) if reason is None else Printed(reason.state, note=notes.index(reason) + 1)

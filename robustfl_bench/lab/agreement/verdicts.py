@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from robustfl_bench.read.runs.looks import level_at_each
-from robustfl_bench.read.runs.statistics import LEVEL, Interval, interval
+from robustfl_bench.read.runs.statistics import LEVEL, Interval, interval, level_at_each
 from robustfl_bench.read.tables.claims import Claim, Comparison, Key, Side
 from robustfl_bench.read.tables.table import Cell, Table
 
@@ -146,8 +145,8 @@ def judge(claim: Claim, table: Table, looks: Sequence[int] = (), level: float = 
     """The verdict on a claim about the table.
 
     ``looks`` are the numbers of seeds at which it is judged, fixed before the runs: each comparison is tested with the
-    first seeds of a look, at a level that keeps LEVEL over all of them (``looks.level_at_each``), and what a look has
-    shown stays. Without looks it is judged once, with all seeds, at ``level``. Cells that a stand-in measured have no
+    first seeds of a look, at a level that keeps LEVEL over all of them (``level_at_each``), and what a look has shown
+    stays. Without looks it is judged once, with all seeds, at ``level``. Cells that a stand-in measured have no
     number here.
     """
     measured = numbers(table)

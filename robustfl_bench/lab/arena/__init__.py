@@ -3,14 +3,12 @@
 ``track``      the runs of a protocol, by rule, partition and attack
 ``tuned``      the same of rules that are tuned in each panel
 ``panels``     the scores of the rules in each partition with each number of attackers
-``pairs``      which of the best rules of a panel can be told apart, and which are equal
-``order``      the rules' order, and its agreement between seeds and sizes
+``order``      the rules' order, which can be told apart, and how alike the orders of seeds and sizes are
 ``checks``     what a rule needs and depends on: measured, not declared
 ``needs``      the same for the rules in a table of runs
 ``conditions`` under which conditions scores hold, what was not tried, and reasons to doubt a worst case
 ``words``      the sentences and tables, from ``templates/``
-``page``       all of these as tables
-``picture``    the scores as pictures
+``page``       all of these as tables, and the scores as pictures
 ``views``      further questions that the runs answer
 ``answers``    what the arena shows, in sentences and pages, and what others entered
 ``decision``   which rule to use, from a file with all cases

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun, settle
 from robustfl_bench.lab.arena.words import bounds, said, tabled
 from robustfl_bench.read.runs.statistics import Estimate, bootstrapped, chance_if_equal, least, rejected
 from robustfl_bench.read.tables.sheets import Sheet
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 
 SEARCHING = ("planned", "blindspot")
@@ -56,8 +55,6 @@ class Addition:
 def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], name: str, column: Column) -> list[Addition]:
     """The rules of a panel, with its ``runs`` under the list, under the new attack of this ``name``; without those that
     lack an attack of the list in all seeds."""
-    import numpy as np
-
     held: dict[str, dict[str, dict[str, float]]] = {rule: {} for rule in column}
     for run in runs:
         if run.rule in held and run.attack not in (NONE, HONEST):
@@ -79,8 +76,6 @@ def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], name: str, column: Co
 
 def _less(means: np.ndarray) -> np.ndarray:
     """The coefficients of the least of the means but for the first, less the first."""
-    import numpy as np
-
     return np.hstack([np.full((len(means), 1), -1.0), least(means[:, 1:])])
 
 

@@ -12,8 +12,7 @@ from robustfl_bench.base.console import counted
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.needs import RuleNeeds
-from robustfl_bench.lab.arena.order import WORST
-from robustfl_bench.lab.arena.pairs import contenders
+from robustfl_bench.lab.arena.order import WORST, contenders
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
 from robustfl_bench.lab.arena.words import filled, tabled
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected

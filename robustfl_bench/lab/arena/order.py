@@ -1,16 +1,26 @@
-"""The rules' order: its agreement between seeds and sizes, and whether ``worst`` is the worst attack."""
+"""The rules' order: its agreement between seeds and sizes, whether ``worst`` is the worst attack, which of the best
+rules of a panel can be told apart, which are equal, and how often the tests of it err, as
+scripts/generators/error_rates.py simulated on the kept runs."""
 
 from __future__ import annotations
 
+import csv
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
 from statistics import fmean
 from typing import TypeVar
 
-from robustfl_bench.lab.arena.panels import ArenaPanel
-from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
-from robustfl_bench.read.runs.statistics import rank_correlation
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
+from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
+from robustfl_bench.lab.arena.words import ends, said, span, tabled
+from robustfl_bench.read.runs.records import NoRuns
+from robustfl_bench.read.runs.statistics import LEVEL, chance_if_apart, chance_if_equal, rank_correlation, rejected
+from robustfl_bench.read.tables.sheets import Sheet
+from robustfl_bench.runner.store.kept import ARENA, FOLDER, sealed_content
 
 WORST = "worst"
 """The attack that tries a list of attacks in every round."""
@@ -101,3 +111,176 @@ def strongest(runs: Sequence[ArenaRun]) -> tuple[int, int, int] | None:
             least[case] = min(least.get(case, math.inf), 100 * run.accuracy)
     behind = [adaptive[case] - single[case] for case in adaptive if case in single]
     return (sum(by <= 0 for by in behind), sum(by <= NEAR for by in behind), len(behind)) if behind else None
+
+
+TOP = 8
+"""How many of the best rules of a panel are compared with each other, with and without server data."""
+
+MARGIN = 3
+"""Points of the score below which two rules count as equal."""
+
+Pair = tuple[str, str]
+"""Two rules, the better one first."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of some rules: those told ``apart``, those shown to be ``equal``, and the others. ``alone`` counts
+    those that a test at 95% tells apart without any correction."""
+
+    rules: tuple[str, ...]
+    apart: frozenset[Pair]
+    equal: frozenset[Pair]
+    alone: int
+
+    @property
+    def all(self) -> list[Pair]:
+        """Every pair."""
+        return list(combinations(self.rules, 2))
+
+    @property
+    def open(self) -> list[Pair]:
+        """The pairs that are neither told apart nor equal."""
+        return [pair for pair in self.all if pair not in self.apart | self.equal]
+
+    @property
+    def share_apart(self) -> float:
+        """The share of the pairs that can be told apart; 0 without pairs."""
+        return len(self.apart) / len(self.all) if self.all else 0.0
+
+    @property
+    def share_settled(self) -> float:
+        """The share of the pairs that are told apart or equal; 0 without pairs."""
+        return 1 - len(self.open) / len(self.all) if self.all else 0.0
+
+    def counted(self, some: Collection[Pair]) -> str:
+        """The number of some of the pairs, with their share."""
+        return f"{len(some)} ({100 * len(some) / len(self.all):.0f}%)" if self.all else ""
+
+
+def contenders(panel: ArenaPanel) -> list[str]:
+    """The rules of a panel with a score, the best first; the server alone is none."""
+    scores = panel.scores(rule for rule in panel.standings if rule != SERVER)
+    return sorted(scores, key=lambda rule: -scores[rule].value)
+
+
+def pairs(panel: ArenaPanel, rules: Sequence[str] | None = None) -> Pairs:
+    """The pairs of these rules of a panel, by default of the best TOP."""
+    chosen = tuple(contenders(panel)[:TOP] if rules is None else rules)
+    scores = panel.scores(chosen)
+    compared = list(combinations(chosen, 2))
+    different = {pair: chance_if_equal(scores[pair[0]], scores[pair[1]]) for pair in compared}
+    close = {pair: chance_if_apart(scores[pair[0]], scores[pair[1]], MARGIN) for pair in compared}
+    apart, equal = rejected(different, panel.level), rejected(close, panel.level)
+    return Pairs(
+        chosen,
+        apart=frozenset(apart),
+        equal=frozenset(equal - apart),
+        alone=sum(chance <= 1 - LEVEL for chance in different.values()),
+    )
+
+
+def seeds(panel: ArenaPanel, rules: Sequence[str]) -> str:
+    """The numbers of seeds of some rules, in words."""
+    counts = [panel.standings[rule].score.n for rule in rules]
+    return span(str(min(counts)), str(max(counts))) if counts else ""
+
+
+def beside_server(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The rules that score above the server's own samples alone beyond the seeds, and those that score below: Welch's
+    test, corrected for the number of rules. It says nothing of attacks that were not run."""
+    if panel.server is None:
+        return [], []
+    alone, scores = panel.server.score, panel.scores(rules)
+    different = rejected({rule: chance_if_equal(score, alone) for rule, score in scores.items()}, panel.level)
+    above = [rule for rule in rules if rule in different and scores[rule].value > alone.value]
+    below = [rule for rule in rules if rule in different and rule not in above]
+    return [rule for rule in above if rule not in panel.unmet], below
+
+
+BELOW, UNSHOWN = "below the server alone", "not shown above the server alone"
+"""How a rule is marked that does not beat the server's own samples alone: by its score, or by the seeds."""
+
+
+def mark(panel: ArenaPanel, rule: str) -> str:
+    """BELOW or UNSHOWN for a rule that does not beat the server's own samples alone, tested among all rules of the
+    panel; empty for one that does, and where nobody trained on these samples."""
+    above, _ = beside_server(panel, contenders(panel))
+    if panel.server is None or not panel.server.score.n or rule in above:
+        return ""
+    return UNSHOWN if panel.standings[rule].score.value > panel.server.score.value else BELOW
+
+
+def sheet(arenas: Sequence[Arena]) -> Sheet:
+    """How many pairs of the best rules each panel of some tracks tells apart."""
+    records = [{"arena": arena, "panel": panel, "pairs": pairs(panel), "rules": contenders(panel)}
+               for arena in arenas for panel in arena.panels.values()]  # fmt: skip
+    return tabled("tables.pairs", records, TOP=TOP, MARGIN=MARGIN, seeds=seeds)
+
+
+ERROR_RATES = FOLDER / ARENA / "error_rates.csv"
+RATES = ("track", "partition", "attackers", "rules", "seeds", "test", "pair", "worst_pair", "any_pair", "left_out",
+           "covered", "worst_covered", "power")  # fmt: skip
+"""The columns of ERROR_RATES: a panel, its simulated rules and seeds, a test, and shares."""
+
+USED = "used"
+"""The test that pages show; the others are beside it to compare."""
+
+
+@cache
+def simulated() -> Sequence[Mapping[str, str]]:
+    """The lines of ERROR_RATES, by panel and number of seeds; none if it is not there."""
+    if not ERROR_RATES.is_file():
+        return []
+    return list(csv.DictReader(sealed_content(ERROR_RATES).decode().splitlines()))
+
+
+def errors(arena: Arena, panel: ArenaPanel) -> str:
+    """The error rates of a panel, with as many of its seeds as were simulated, or those of all simulated panels; empty
+    for one seed."""
+    known = [line for line in simulated() if line["test"] == USED and int(line["seeds"]) <= panel.seeds]
+    place = (panel.partition, str(panel.number))
+    lines = [line for line in known if (line["partition"], line["attackers"]) == place] or known
+    if not lines:
+        return ""
+    seeds = max((line["seeds"] for line in lines), key=int)
+    lines = [line for line in lines if line["seeds"] == seeds]
+    return said("tables.error_rates_say", arena=arena, track=lines[0]["track"], seeds=seeds, TOP=TOP, **_shares(lines))
+
+
+def error_sheet(arena: Arena) -> Sheet:
+    """The error rates of all simulated panels of a track."""
+    records = [{**line, **_shares([line]), "share": arena.share(int(line["attackers"]))}
+               for line in simulated() if line["test"] == USED and line["track"] == arena.track.name]  # fmt: skip
+    return tabled("tables.error_rates", records, arena=arena, TOP=TOP)
+
+
+def _shares(lines: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The shares in percent, or from which to which."""
+    return {name: f"{ends((100 * float(line[name]) for line in lines), '.1f')}%" for name in RATES[6:]}
+
+
+def mean_scores(row: Sequence[ArenaPanel]) -> dict[str, float]:
+    """The mean score over partitions of each rule that was run under all attacks in all of them, the best first."""
+    rules = [rule for rule in row[0].standings
+             if all(rule in panel.standings and panel.is_whole(rule) for panel in row)]  # fmt: skip
+    means = {rule: fmean(panel.standings[rule].score.value for panel in row) for rule in rules}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def rows_of_panels(arena: Arena) -> Iterator[tuple[int, list[ArenaPanel]]]:
+    """The panels by number of attackers. Raises NoRuns unless a rule was attacked."""
+    rows = [(number, arena.row(number)) for number in arena.settled]
+    attacked = [(number, row) for number, row in rows if row and any(mean_scores(row))]
+    if not attacked:
+        raise NoRuns(f"no rule of arena {arena.track.name} was run under all attacks in all partitions")
+    yield from attacked
+
+
+def by_rule(runs: Iterable[ArenaRun]) -> dict[str, list[ArenaRun]]:
+    """The runs of each rule; the rows of reference are none."""
+    held: dict[str, list[ArenaRun]] = {}
+    for run in runs:
+        if run.rule not in (HONEST, SERVER):
+            held.setdefault(run.rule, []).append(run)
+    return held

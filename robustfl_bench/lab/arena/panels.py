@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena.additions import SEARCHING, Addition, counted, searches
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
 from robustfl_bench.lab.arena.words import HALF
-from robustfl_bench.read.runs.looks import level_at_each
 from robustfl_bench.read.runs.statistics import (
     COMPARED,
     LEVEL,
@@ -24,12 +24,9 @@ from robustfl_bench.read.runs.statistics import (
     bootstrapped,
     leaders,
     least,
+    level_at_each,
 )
 from robustfl_bench.runner.config import options
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 ENOUGH = 5
 """The fewest rules of which one is called the best, or whose order is compared with another."""
@@ -290,8 +287,6 @@ def _or_least(number: float) -> float:
 def _standing(
     rule: str, runs: Sequence[ArenaRun], scale: ArenaPanel, reference: Mapping[str, Sequence[float] | None]
 ) -> Standing:
-    import numpy as np
-
     cells: dict[str, dict[str, ArenaRun]] = defaultdict(dict)
     for run in runs:
         cells[run.attack][run.seed] = run
@@ -328,8 +323,6 @@ def _standing(
 
 def _server_alone(draws: Sequence[ArenaRun], scale: ArenaPanel) -> Standing:
     """The standing of the server's own samples alone, by draw of them."""
-    import numpy as np
-
     by_seed = {run.seed: 100 * run.accuracy for run in draws}
     numbers = np.array([list(by_seed.values())])
     mean = float(numbers.mean())

@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.matching import Content
 from robustfl_bench.read.runs.records import MEASURED, NoRuns, last_metrics
@@ -17,9 +18,6 @@ from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.rates import best
 from robustfl_bench.runner.store.folders import LAST
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PAPER = "arena"
 HONEST = "honest clients' mean"

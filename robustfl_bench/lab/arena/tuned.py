@@ -15,15 +15,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena import decision
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track, validation_share
 from robustfl_bench.runner.config import compose, options
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCALES = (0.1, 0.3, 1.0)
 """The values of a rule's scale that are tried besides its default, in clean median lengths of an honest update."""

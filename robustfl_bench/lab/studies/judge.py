@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
+from robustfl_bench.base.late import np
 from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.read.runs.statistics import LEVEL, Interval, interval
 from robustfl_bench.read.tables.sheets import Printed, Sheet
@@ -140,7 +141,6 @@ def cost(rule: Aggregator, clients: int, parameters: int = 50_000, repeats: int 
 
     Calls take turns, and the fastest of each counts: other processes only make it slower.
     """
-    import numpy as np
     import torch
 
     from robustfl_bench.doors.testing import example_server

@@ -1,4 +1,5 @@
 """The figures of the papers by name, drawn from run folders, from kept runs, or from points that were kept themselves.
+With an inventory of all figures and tables, and how many runs of each exist.
 
 A file of points is a CSV with a line for each point that a figure shows (``pictures.curves.COLUMNS``). Its first line
 is a comment with the figure's name and the overrides of its runs, by which it is found; its second one what stands
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base import regular, trusted
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import curves
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
@@ -25,11 +27,12 @@ from robustfl_bench.read.pages.pictures.curves import BYZANTINE, COLUMNS, WEIGHT
 from robustfl_bench.read.pages.pictures.points import draw_bars, draw_plane
 from robustfl_bench.read.runs import commands, kept_lines
 from robustfl_bench.read.runs.archive import KEPT
-from robustfl_bench.read.runs.learning import UNLEARNED, at_chance
-from robustfl_bench.read.runs.matching import Index, Wanted, wanted
+from robustfl_bench.read.runs.matching import Index, Wanted, sweep, wanted
 from robustfl_bench.read.runs.records import NoRuns, nothing, one_line, text
-from robustfl_bench.read.runs.values import ACCURACIES, Value, describe
-from robustfl_bench.read.tables.described import PaperFigure
+from robustfl_bench.read.runs.values import ACCURACIES, UNLEARNED, Value, at_chance, describe
+from robustfl_bench.read.tables import described as papers
+from robustfl_bench.read.tables.compare import filled
+from robustfl_bench.read.tables.described import PaperFigure, PaperTable
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.config.options import is_group
@@ -37,8 +40,8 @@ from robustfl_bench.runner.store.kept import sealer
 from robustfl_bench.runner.store.writing import write_output
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure as Picture
+
 
 PROBED = ("spectrum", "fit", "plane", "fits", "search", "votes", "rates")
 """The kinds of figures whose numbers no run records; ``robustfl-bench probe`` makes their points."""
@@ -166,8 +169,6 @@ def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
 
 def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path], unsealed: bool) -> Points | None:
     """The points of the first file that shows the figure with these overrides."""
-    import pandas as pd
-
     for path in files:
         if shown_by(path) == (figure.name, frozenset(overrides)):
             heading, rows = _sealed(path, unsealed)
@@ -228,8 +229,6 @@ def _labels(figure: PaperFigure, words: Mapping[str, str], run: Any) -> dict[str
 
 def _gathered(figure: PaperFigure, chosen: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The points of the finished runs, for each of the figure's values."""
-    import pandas as pd
-
     default = "test_accuracy" if figure.draw == "rounds" else "final_accuracy"
     tables = []
     for name in figure.values or (default,):
@@ -284,8 +283,6 @@ def _classes(dataset: str) -> int | None:
 
 def by_client(clients: pd.DataFrame, method: str) -> pd.DataFrame:
     """Clients along the axis and a line for each method; one more for the honest clients of one ``method``."""
-    import pandas as pd
-
     points = clients.assign(x=clients["line"], line=clients["method"])
     honest = points[(points["line"] == method) & ~points["x"].str.startswith(BYZANTINE)]
     share = honest[["mean", "low", "high"]] / honest["mean"].sum()
@@ -307,3 +304,59 @@ def _described(name: str, runs: pd.DataFrame | None) -> Value:
 def _word(key: str) -> str:
     """A setting in a label."""
     return key.lstrip("+").rpartition(".")[2] or key
+
+
+@dataclass(frozen=True)
+class InventoryEntry:
+    """A table or a figure: ``done`` of its ``runs`` are finished or known to be infeasible.
+
+    Of a table, ``inside`` of the ``compared`` cells of all ``cells`` agree with the published number; ``stand_ins``
+    more are measured with other settings. ``commands`` make the runs, and then the table or the figure. A ``probed``
+    figure is not made of runs.
+    """
+
+    name: str
+    title: str
+    runs: int
+    done: int
+    commands: tuple[str, ...]
+    cells: int | None = None
+    compared: int = 0
+    inside: int = 0
+    stand_ins: int = 0
+    probed: bool = False
+
+
+def inventory(
+    runs: pd.DataFrame, begins: str = "", known: Mapping[str, PaperTable | PaperFigure] | None = None
+) -> Iterator[InventoryEntry]:
+    """An entry for every table and figure whose name begins with ``begins``, measured by ``runs`` (``records.load``);
+    ``known`` are those to choose from, by default all."""
+    index = Index(runs)
+    ended = [state in KEPT for state in runs["state"]]
+    seeds = list(runs["seed"].map(text))
+    everything: dict[str, PaperTable | PaperFigure] = {**papers.tables(), **papers.figures()}
+    for name, entry in (everything if known is None else known).items():
+        if not name.startswith(begins):
+            continue
+        runs_of = sweep(entry.preset, *entry.changes)
+        done = sum(len({seeds[place] for place in index.at(dict(config)) if ended[place]} & asked)
+                   for config, asked in runs_of.items())  # fmt: skip
+        total = sum(map(len, runs_of.values()))
+        if isinstance(entry, PaperFigure):
+            both = (making(entry, ()), f"robustfl-results figure {name} --output {name.replace('/', '_')}.png")
+            yield InventoryEntry(name, entry.title, total, done, both, probed=entry.draw in PROBED)
+        else:
+            yield _table(entry, runs, index, total, done)
+
+
+def _table(table: PaperTable, runs: pd.DataFrame, index: Index, total: int, done: int) -> InventoryEntry:
+    both = (commands.preset(table.preset, table.changes), f"robustfl-results table {table.name}")
+    cells = len(table.cells)
+    if not done and not table.stand_ins:
+        return InventoryEntry(table.name, table.title, total, done, both, cells)
+    measured = filled(table, runs, runs, index).table
+    judged = measured.judged.values()
+    inside = sum(bool(cell.inside) for cell in judged)
+    stood_in = len(measured.stood_in)
+    return InventoryEntry(table.name, table.title, total, done, both, cells, len(judged), inside, stood_in)

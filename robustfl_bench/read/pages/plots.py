@@ -12,23 +12,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.read.pages.pictures import curves, heat
-from robustfl_bench.read.pages.pictures.canvas import PLAIN, Frame
+from robustfl_bench.read.pages.pictures.canvas import PLAIN, Figure, Frame
 from robustfl_bench.read.pages.pictures.curves import COLUMNS, WEIGHT, Curves
 from robustfl_bench.read.pages.pictures.heat import HeatPanel, Scale
 from robustfl_bench.read.runs import records, values
-from robustfl_bench.read.runs.learning import UNLEARNED, unlearned
 from robustfl_bench.read.runs.records import Damaged, NoRuns, text
-from robustfl_bench.read.runs.values import Value, describe, measure
+from robustfl_bench.read.runs.values import UNLEARNED, Value, describe, measure, unlearned
 from robustfl_bench.read.runs.where import check_name, keys, narrowing, natural, order, require_comparable, where
 from robustfl_bench.runner.config.names import readable
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 BANDS = {
     "minmax": "span lowest to highest",
@@ -140,8 +136,6 @@ def curves_of_suspicion(chosen: pd.DataFrame, band: str) -> pd.DataFrame:
     """Points of the ROC curves of runs that have weights and attackers. Raises NoRuns if there are none."""
 
     def of_runs(group: pd.DataFrame) -> pd.Series[float] | None:
-        import pandas as pd
-
         columns = []
         for folder in group["folder"]:
             try:
@@ -180,8 +174,6 @@ def with_recall(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def recalls(chosen: pd.DataFrame) -> list[HeatPanel]:
     """The recall per class [%] of runs with their ``line`` and ``panel``, a heat map for each panel."""
-    import numpy as np
-
     classes = max(map(len, chosen["recall"]))
     names = _ordered(chosen["line"])
     grids = []
@@ -198,9 +190,6 @@ def trajectory(runs: pd.DataFrame, shown: ShownRuns = USUAL) -> Figure:
 
     Raises as ``rounds`` does.
     """
-    import numpy as np
-    import pandas as pd
-
     chosen = shown.of(runs)
     grids = []
     for panel in _ordered(chosen["panel"]):
@@ -250,8 +239,6 @@ def scale_of(points: pd.DataFrame, described: Value) -> Scale:
 
 def matrices(points: pd.DataFrame, described: Value, columns: str) -> list[HeatPanel]:
     """The means of points, a heat map for each panel; where the ``columns`` are attacks, the worst are marked."""
-    import numpy as np
-
     names = list(dict.fromkeys(points["line"]))
     across = sorted({text(x) for x in points["x"]}, key=order)
     attacks = columns == "attack" and bool(described.better)
@@ -267,8 +254,6 @@ def matrices(points: pd.DataFrame, described: Value, columns: str) -> list[HeatP
 
 def _worst(numbers: Any, attacks: Sequence[str], better: int) -> frozenset[tuple[int, int]]:
     """The place of the worst attack in every row that has one."""
-    import numpy as np
-
     harm = np.where([attack == "none" for attack in attacks], np.nan, -better * numbers)
     return frozenset((row, int(np.nanargmax(line))) for row, line in enumerate(harm) if not np.isnan(line).all())
 
@@ -281,8 +266,6 @@ def curves_of_rounds(chosen: pd.DataFrame, described: Value, band: str, x: str =
     """
 
     def of_runs(group: pd.DataFrame) -> pd.Series[float] | None:
-        import pandas as pd
-
         columns = []
         for folder, run in zip(group["folder"], group["run"], strict=True):
             try:
@@ -334,8 +317,6 @@ def curves_of_values(chosen: pd.DataFrame, described: Value, runs: pd.DataFrame,
 def curves_of_clients(chosen: pd.DataFrame, last: bool = False) -> pd.DataFrame:
     """Points of every client's weight against the round, or of the ``last`` one against the column ``x``; raises NoRuns
     where a run has none."""
-    import pandas as pd
-
     tables = []
     places = zip(*(chosen[name] for name in ("panel", "x", "line", "folder")), strict=True)
     for panel, x, line, folder in places:
@@ -363,8 +344,6 @@ def _points(
     chosen: pd.DataFrame, value: str, band: str, of_runs: Callable[[pd.DataFrame], pd.Series[float] | None]
 ) -> pd.DataFrame:
     """Mean and spread over runs, for each panel, line and index of the series that ``of_runs`` gives."""
-    import pandas as pd
-
     groups = {key: of_runs(group) for key, group in chosen.groupby(["panel", "line"])}
     groups = {key: numbers for key, numbers in groups.items() if numbers is not None}
     if not groups:

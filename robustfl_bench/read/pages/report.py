@@ -1,4 +1,5 @@
-"""One HTML page on many runs: tables with intervals, shaded as heat maps, curves, and the runs behind every number."""
+"""One HTML page on many runs: tables with intervals, shaded as heat maps, curves as small figures in SVG, and the runs
+behind every number."""
 
 from __future__ import annotations
 
@@ -6,28 +7,29 @@ import base64
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from robustfl_bench import __version__
 from robustfl_bench.base.console import counted
-from robustfl_bench.read.pages.panels import BOTTOM, HEIGHT, LEFT, WIDTH, CurvePanel, Line, panels
+from robustfl_bench.base.late import pd
+from robustfl_bench.read.pages import plots
+from robustfl_bench.read.pages.pictures.styles import BLACK, Style, series, styles
 from robustfl_bench.read.runs import commands
 from robustfl_bench.read.runs.records import STATES, NoRuns, settings, text, written
 from robustfl_bench.read.runs.statistics import LEVEL, interval
-from robustfl_bench.read.runs.values import Value
+from robustfl_bench.read.runs.values import Value, describe
 from robustfl_bench.read.runs.where import UNREADABLE, check_name, keys, listed, parts, where
-from robustfl_bench.read.tables import agreement, html, layout
+from robustfl_bench.read.tables import agreement, layout
 from robustfl_bench.read.tables.layout import Look
 from robustfl_bench.read.tables.pivot import pivot
-from robustfl_bench.read.tables.sheets import Sheet, below, bodies, grouped, with_names
+from robustfl_bench.read.tables.sheets import Sheet, below, bodies, grouped, rendered, with_names
 from robustfl_bench.read.tables.table import Cell, Column, Table
 from robustfl_bench.runner.config.names import in_words, of_value, readable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MADE_OF = {
     "error": "error", "seconds": "seconds", "code": "code digest", "commit": "commit", "data": "data",
@@ -116,7 +118,7 @@ def report(
         todos += [todo for table in tables for todo in table.todos]
         sections.append(_section(tables, section_runs, (rows, columns), split, [*conditions, *split], data, look))
     counts = Counter(chosen["state"])
-    return html.render(
+    return rendered(
         "report.html",
         title=title or f"{counted(len(chosen), 'run')}, {readable(rows)} by {readable(columns)}",
         made=f"robustfl_bench {__version__}, {date.today():%d %B %Y}".replace(", 0", ", "),
@@ -286,3 +288,107 @@ class _Data:
 
     def _place(self, name: str, value: str) -> int:
         return self._pairs.setdefault((name, value), len(self._pairs))
+
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 300, 190, 34, 8, 168
+"""Of a panel; the lines are between LEFT and WIDTH, TOP and BOTTOM."""
+
+_POINTS = 40  # of a line: a small figure shows no more
+_BANDS = 5  # lines: the bands of more would cover each other
+_OF_A_ROUND = {"final_accuracy": "test_accuracy"}  # columns of metrics.csv that have another name than their value
+_DASHES = {"-": "", "--": "6 3", "-.": "6 3 1.5 3", ":": "1.5 3"}
+
+Tick = tuple[float, str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a panel and the band of its seeds, from lowest to highest, as SVG paths.
+
+    ``title`` is its name for readers. Without a ``colour`` it has that of the text, without ``dashes`` it is solid.
+    """
+
+    name: str
+    title: str
+    colour: str
+    dashes: str
+    path: str
+    band: str
+
+
+@dataclass(frozen=True)
+class CurvePanel:
+    """A small figure with its ticks; all panels of a plot have the same axes."""
+
+    title: str
+    lines: Sequence[Line]
+    across: Sequence[Tick]
+    up: Sequence[Tick]
+
+
+def panels(
+    runs: pd.DataFrame, value: Value, lines: str, across: str, names: Mapping[str, str] = MappingProxyType({})
+) -> list[CurvePanel]:
+    """The value of finished runs against the round, mean over seeds: a panel for each value of the setting ``across``.
+    ``names`` are words for labels.
+
+    Empty if no run has a folder, as kept ones, or if the value is not that of a round.
+    """
+    chosen = runs[(runs["state"] == "finished") & runs["folder"].map(lambda folder: Path(folder).is_dir())]
+    if not len(chosen):
+        return []
+    shown = describe(_OF_A_ROUND.get(value.name, value.name), chosen)
+    chosen = chosen[["run", "folder"]].assign(line=chosen[lines].map(text), panel=chosen[across].map(text))
+    try:
+        points = plots.curves_of_rounds(chosen, shown, "minmax").dropna()
+    except NoRuns:
+        return []
+    labels = list(dict.fromkeys(points["line"]))
+    drawn = styles(labels) if plots.are_methods(lines) else series(labels)
+    scale = _Scale(points, percents=shown.unit == "%")
+    return [
+        CurvePanel(of_value(across, str(panel), names), [
+            _line(str(name), readable(str(name), names), drawn[str(name)], curve, scale, len(labels) <= _BANDS)
+            for name, curve in of_panel.groupby("line", sort=False)], scale.across, scale.up)
+        for panel, of_panel in points.groupby("panel", sort=False)
+    ]  # fmt: skip
+
+
+class _Scale:
+    """From rounds and numbers to places in a panel, with the ticks of its axes."""
+
+    def __init__(self, points: pd.DataFrame, percents: bool) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        self._rounds = int(points["x"].min()), int(points["x"].max())
+        self._numbers = (0.0, 100.0) if percents else (float(points["low"].min()), float(points["high"].max()))
+        across = MaxNLocator(4, integer=True).tick_values(*self._rounds)
+        up = MaxNLocator(4).tick_values(*self._numbers)
+        self.across = [(self.x(tick), f"{tick:g}") for tick in across if _is_within(tick, self._rounds)]
+        self.up = [(self.y(tick), f"{tick:g}") for tick in up if _is_within(tick, self._numbers)]
+
+    def x(self, done: float) -> float:
+        first, last = self._rounds
+        return LEFT + (WIDTH - LEFT) * (done - first) / ((last - first) or 1)
+
+    def y(self, number: float) -> float:
+        low, high = self._numbers
+        return BOTTOM - (BOTTOM - TOP) * (number - low) / ((high - low) or 1)
+
+    def path(self, rounds: Sequence[int], numbers: Sequence[float]) -> str:
+        places = zip(map(self.x, rounds), map(self.y, numbers), strict=True)
+        return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+
+
+def _is_within(tick: float, limits: tuple[float, float]) -> bool:
+    return limits[0] <= tick <= limits[1]
+
+
+def _line(name: str, title: str, style: Style, curve: pd.DataFrame, scale: _Scale, with_band: bool) -> Line:
+    step = -(-(len(curve) - 1) // (_POINTS - 1)) or 1
+    columns = (list(curve[column]) for column in ("x", "mean", "low", "high"))
+    rounds, means, low, high = (values[::-step][::-1] for values in columns)  # the last round is one of them
+    band = f"{scale.path(rounds, low)}L{scale.path(rounds[::-1], high[::-1])[1:]}z" if with_band and low != high else ""
+    colour, _, dash = style
+    dashes = _DASHES[dash] if isinstance(dash, str) else " ".join(map(str, dash[1]))
+    return Line(name, title, "" if colour == BLACK else colour, dashes, scale.path(rounds, means), band)

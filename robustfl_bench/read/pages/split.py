@@ -6,19 +6,13 @@ matplotlib is imported when it is drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustfl_bench.read.pages.pictures.canvas import WIDTHS, drawable, for_print, sheet
+from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Axes, Figure, drawable, for_print, sheet
 from robustfl_bench.read.pages.pictures.styles import BLUE, ORANGE
 from robustfl_bench.runner.config.names import in_words
 from robustfl_bench.runner.experiment.split import Neighbours, Split, shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 _ROW, _LOWEST, _TALLEST = 0.17, 0.5, 4.6  # inches of a class, and of all classes together
 _SLANTED = 0.4  # inches of clients' names

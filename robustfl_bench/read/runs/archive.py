@@ -1,4 +1,5 @@
-"""Finished runs in one small CSV, to be kept where run folders are not: every table can be made from it again."""
+"""Finished runs in one small CSV, to be kept where run folders are not: every table can be made from it again. With
+all rounds of runs as one tidy table, for other people's tools."""
 
 from __future__ import annotations
 
@@ -6,14 +7,15 @@ import csv
 import io
 import math
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base import regular
-from robustfl_bench.base.errors import ConfigError, DataError
-from robustfl_bench.read.runs import frames, kept_lines
+from robustfl_bench.base.errors import ConfigError, DataError, writable
+from robustfl_bench.base.late import pd
+from robustfl_bench.read.runs import frames, kept_lines, records
 from robustfl_bench.read.runs.kept_lines import FACTS, NUMBERS
 from robustfl_bench.read.runs.records import (
     MEASURED,
@@ -30,9 +32,7 @@ from robustfl_bench.read.runs.records import (
 from robustfl_bench.runner.store.evidence import lock
 from robustfl_bench.runner.store.kept import FOLDER, files, is_of_arena
 from robustfl_bench.runner.store.lines import guarded, unguarded
-
-if TYPE_CHECKING:
-    import pandas as pd
+from robustfl_bench.runner.store.writing import stream_atomically
 
 KEPT = (*MEASURED, "infeasible")  # what is a result
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
@@ -60,8 +60,6 @@ def write(runs: pd.DataFrame, path: str) -> int:
     new part holds the lines that it lacks. Raises NoRuns, or ConfigError for a file that cannot be written or that
     holds runs which would be lost.
     """
-    import pandas as pd
-
     kept = runs[runs["state"].isin(KEPT)].sort_values(["run", "run_id"])
     if not len(kept):
         raise NoRuns("none of these runs is finished")
@@ -132,8 +130,6 @@ def _columns(path: str, unsealed: bool = False) -> dict[str, list[Any]]:
 
 def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     """The columns of ``_columns`` in their types. Raises ValueError for a number that is none."""
-    import pandas as pd
-
     numbers = [name for name in (*NUMBERS, *_TUNED) if name in columns]
     words = [name for name in (*_WORDS, *_MADE_OF, *_ROUNDED) if name in columns]
     facts: dict[str, Any] = {name: _column(columns[name], _number) for name in numbers}
@@ -148,8 +144,6 @@ def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
 
 def _column(texts: Sequence[str], of: Callable[[str], object]) -> Any:
     """``of`` applied to every text, an array of the type that suits all."""
-    import pandas as pd
-
     results, places = mapped_once(texts, of)
     return pd.Series(results).array.take(places)
 
@@ -203,8 +197,6 @@ def with_kept(results_dir: str, arena: bool = False, folders: Collection[str] = 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Runs from several tables as one; the first table with a run counts."""
-    import pandas as pd
-
     seen: set[str] = set()
     new = []
     for table in tables:
@@ -268,3 +260,61 @@ def _parsed(value: str) -> Any:
         if written(number) == value:
             return number
     return unguarded(value)
+
+
+_KEPT_FACTS = ("run", "run_id", "state", "scale", "experiment")
+
+
+def write_rounds(runs: pd.DataFrame, path: str) -> int:
+    """Write the rows of ``tidy`` as CSV; their number.
+
+    Raises NoRuns, and ConfigError for a file that cannot be written or that holds kept runs.
+    """
+    if holds_runs(path):
+        raise ConfigError(f"{path} holds a line for each of its runs, often the only copy; name another file")
+    count = 0
+
+    def lines() -> Iterator[bytes]:
+        nonlocal count
+        count = -1  # the header is no row
+        for values in tidy(runs):
+            count += 1
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerow(map(guarded, values))
+            yield text.getvalue().encode()
+
+    with writable(path):
+        stream_atomically(Path(path), lines)
+    return count
+
+
+def tidy(runs: pd.DataFrame) -> Iterator[list[str]]:
+    """A header, then a row per run of ``load`` and evaluated round: the run, its settings, its metrics.
+
+    A setting that is called like a metric gets ``_config`` at its end (``lr_config``: the initial rate). Runs of every
+    state are included with the rounds they have; a warning names those without readable metrics. Holds one run at a
+    time. Raises NoRuns when there is no round at all.
+    """
+    headers = {folder: header for folder in runs["folder"] if (header := _header(folder))}
+    metrics = list(dict.fromkeys(name for header in headers.values() for name in header))
+    if not metrics:
+        raise NoRuns("none of these runs has an evaluated round yet")
+    names = [*_KEPT_FACTS, *settings(runs)]
+    yield [*(f"{name}_config" if name in metrics else name for name in names), *metrics]
+    texts = runs[names].map(written)
+    for folder, *setting in zip(runs["folder"], *(texts[name] for name in names), strict=True):
+        try:
+            header, rows = records.rounds(folder)
+        except Damaged as error:
+            warnings.warn(f"left out {setting[0]}: {error}", stacklevel=2)
+            continue
+        places = [header.index(name) if name in header else None for name in metrics]
+        for row in rows:
+            yield [*setting, *("" if place is None else row[place] for place in places)]
+
+
+def _header(folder: str) -> list[str]:
+    try:
+        return records.columns(folder)
+    except Damaged:
+        return []

@@ -8,17 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs.matching import Config, Index, default_of
 from robustfl_bench.runner.config.request import made
 from robustfl_bench.runner.experiment.networks import operations_per_sample
 from robustfl_bench.runner.experiment.speed import Speed
 from robustfl_bench.runner.store.lines import tree
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SAMPLES = re.compile(r"(\d+) \+ \d+ samples")
 _NETWORK = {"dataset", "model"}

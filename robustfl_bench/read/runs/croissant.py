@@ -7,17 +7,15 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from robustfl_bench.base.errors import ConfigError, check_package
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.records import NoRuns, mapped, written
 from robustfl_bench.runner.store.writing import write_output
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RUNS, METADATA = "runs.parquet", "croissant.json"
 _CROISSANT = "http://mlcommons.org/croissant/"
@@ -73,7 +71,6 @@ def publish(runs: pd.DataFrame, folder: Path, url: str, citation: str) -> int:
 
 def columns(runs: pd.DataFrame) -> pd.DataFrame:
     """Numbers as numbers, all else as a run's config writes it; no place on this machine."""
-    import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
     kept: dict[str, Any] = {}

@@ -8,15 +8,12 @@ from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base import regular, remembered
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.base.public import PACKAGE
 from robustfl_bench.runner.store import evidence, kept
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 Parts = tuple[str | None, list["np.ndarray"]]
 """The distinct values of a column: as JSON, of lists and maps their keys, and as arrays, of which the first has the
@@ -31,9 +28,6 @@ def read_once(paths: Sequence[str], make: Callable[[], pd.DataFrame]) -> pd.Data
 
     It is remembered if the index of kept evidence has the content of all of them.
     """
-    import numpy as np
-    import pandas as pd
-
     if (contents := _sealed(paths)) is None:
         return make()
     code = _code()
@@ -81,9 +75,6 @@ def packed(table: pd.DataFrame) -> list[bytes]:
 
 def unpacked(content: memoryview) -> pd.DataFrame:
     """The table that ``packed`` was given."""
-    import numpy as np
-    import pandas as pd
-
     start = _ALIGNED + int.from_bytes(content[:_ALIGNED], "little")
     rows, columns = json.loads(bytes(content[_ALIGNED:start]))
     table: dict[str, Any] = {}
@@ -101,9 +92,6 @@ def unpacked(content: memoryview) -> pd.DataFrame:
 
 
 def _parts_of(column: pd.Series[Any]) -> Parts:
-    import numpy as np
-    import pandas as pd
-
     values = column.to_numpy()
     kinds = set(map(type, values)) if values.dtype == object else set()
     if kinds <= {float}:
@@ -145,8 +133,6 @@ def _values(words: str | None, *numbers: np.ndarray) -> Any:
 def _stretches(places: np.ndarray) -> list[np.ndarray]:
     """Places as they are, none if each row has its own, or as the lengths of stretches of the same, if that is
     shorter."""
-    import numpy as np
-
     starts = np.flatnonzero(np.diff(places, prepend=-1))
     if np.array_equal(places, np.arange(len(places))):
         return [places[:0], places[:0]]
@@ -157,6 +143,4 @@ def _stretches(places: np.ndarray) -> list[np.ndarray]:
 
 def _small(numbers: np.ndarray) -> np.ndarray:
     """Numbers from 0 in the smallest type that holds them."""
-    import numpy as np
-
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))

@@ -11,18 +11,15 @@ import io
 import warnings
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import DataError, writable
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs.records import NoRuns, one_line
 from robustfl_bench.runner.store import evidence, kept
 from robustfl_bench.runner.store.kept import SEAL, SUPERSEDES, sealer
 from robustfl_bench.runner.store.results import fault_of_lines
 from robustfl_bench.runner.store.writing import Damaged, write_atomically
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
 FACTS = ("run", "run_id", "state", "scale", *NUMBERS, "recall", "reference_id", "error", "commit", "device",
@@ -55,8 +52,6 @@ def read(path: str, unsealed: bool = False) -> pd.DataFrame:
 
 def _with_seals(path: str, unsealed: bool = False) -> pd.DataFrame:
     """As ``read``, with the columns SEAL, unless a file lacks it, and SUPERSEDES, where parts were added."""
-    import pandas as pd
-
     try:
         parts = evidence.index_of(kept.FOLDER).parts(Path(path))
     except Damaged as error:
@@ -76,8 +71,6 @@ def _with_seals(path: str, unsealed: bool = False) -> pd.DataFrame:
 
 def _of_part(path: str, unsealed: bool) -> pd.DataFrame:
     """The lines of one file as text, with their seals if it has any."""
-    import pandas as pd
-
     text, is_sealed = content(path)
     try:
         lines = pd.read_csv(io.BytesIO(text), dtype=object, keep_default_na=False)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs.records import leaf, mapped_once, settings, text
 from robustfl_bench.read.runs.where import group_names, is_seed
@@ -26,9 +27,6 @@ from robustfl_bench.runner.store.lines import whole_of_line as whole_of_line
 from robustfl_bench.train.parts import GROUPS
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-
     _Column = tuple[list[str], np.ndarray]
     """A setting of many runs: its distinct texts, and the place among them of every run's."""
 
@@ -65,9 +63,6 @@ def contents(runs: pd.DataFrame, groups: Sequence[str]) -> list[tuple[Content, .
 
 def _contents(columns: Mapping[str, _Column], count: int) -> list[Content]:
     """The settings in these columns of each of ``count`` runs."""
-    import numpy as np
-    import pandas as pd
-
     rows = np.zeros(count, dtype=np.int64)  # the number of a run's row among the distinct ones
     for texts, places in columns.values():
         if len(texts) > 1:
@@ -94,9 +89,6 @@ def _columns(runs: pd.DataFrame) -> dict[str, _Column]:
 
 def _without_defaults(name: str, columns: Mapping[str, _Column]) -> _Column:
     """A setting, absent where its part has the default of its class, with each distinct text once."""
-    import numpy as np
-    import pandas as pd
-
     texts, places = columns[name]
     targets, target_places = columns.get(target_of(name), ([None], np.zeros_like(places)))
     places, pairs = pd.factorize(places * len(targets) + target_places)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.console import counted
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs.records import DIGEST, MEASURED, SHORT, UNSEEDED, code_of_line, mapped, settings
 from robustfl_bench.runner.store import bridges
 from robustfl_bench.train.code_digest import closure_of, code_digest
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 UNKNOWN = "not recorded"
 _LISTED = 3  # digests of one kind of data; generated data have another for every seed
@@ -48,8 +46,6 @@ def outdated(runs: pd.DataFrame) -> pd.Series[bool]:
 
     Runs with parts from outside are left out: what these use of the package is known only where they can be read.
     """
-    import pandas as pd
-
     names = [name for name in settings(runs) if name == "precision" or ("." in name and _names(runs[name]))]
     parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
     digests = {values: code_digest(values)[:SHORT] for values in set(parts)}

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
 from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.outside import label_of
@@ -38,10 +39,6 @@ from robustfl_bench.runner.store.lines import written as written
 from robustfl_bench.runner.store.results import fault_of_folder
 from robustfl_bench.runner.store.writing import Damaged as Damaged
 from robustfl_bench.runner.store.writing import read_text
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 Result = TypeVar("Result")
 
@@ -65,7 +62,8 @@ def load(results_dir: str | Path) -> pd.DataFrame:
     A damaged folder is a row whose ``error`` says what is wrong. Raises NoRuns when there is no folder.
     """
     runs = Path(results_dir) / "runs"
-    folders = sorted(path for path in runs.iterdir() if _is_run(path)) if runs.is_dir() else []
+    paths = runs.iterdir() if runs.is_dir() else ()
+    folders = sorted(path for path in paths if path.is_dir() and not path.name.startswith("."))
     if not folders:
         raise NoRuns(f"no runs in {runs}; make one with robustfl-bench, or name another folder with --results-dir")
     return of_folders(folders)
@@ -73,8 +71,6 @@ def load(results_dir: str | Path) -> pd.DataFrame:
 
 def of_folders(folders: Sequence[Path]) -> pd.DataFrame:
     """The table of the runs in these folders, as ``load`` has it, in their order."""
-    import pandas as pd
-
     rows, blocks = zip(*map(_read, folders), strict=True)
     _name_copies(rows)
     _name_choices(rows, blocks)
@@ -97,8 +93,6 @@ def arrange(runs: pd.DataFrame) -> pd.DataFrame:
 
 def nothing() -> pd.DataFrame:
     """A table like that of ``load`` without a run."""
-    import pandas as pd
-
     return arrange(pd.DataFrame({name: pd.Series(dtype=object) for name in FACTS}))
 
 
@@ -128,8 +122,6 @@ def own_metrics(folder: str | Path) -> pd.DataFrame:
 
 
 def _table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
     lines = _whole_lines(path)
     try:
         return pd.read_csv(io.StringIO("\n".join(lines)), dtype=float).astype({"round": int})
@@ -139,8 +131,6 @@ def _table(path: Path) -> pd.DataFrame:
 
 def column(folder: str | Path, name: str) -> pd.Series[float] | None:
     """One column of ``metrics.csv`` by round, None if it is absent; faster than ``metrics``. Raises Damaged."""
-    import pandas as pd
-
     header, rows = rounds(folder)
     if name not in header:
         return None
@@ -195,9 +185,6 @@ def mapped(column: pd.Series[Any], of: Callable[[Any], Result]) -> list[Result]:
 
 def mapped_once(column: pd.Series[Any] | Sequence[Any], of: Callable[[Any], Result]) -> tuple[list[Result], np.ndarray]:
     """``of`` applied once to each distinct value of a column, as runs share most; and the place of every run's."""
-    import numpy as np
-    import pandas as pd
-
     values = np.asarray(column, dtype=object)
     if bool in set(map(type, values)):
         return list(map(of, values)), np.arange(len(values))  # True is 1 to a table of hashes
@@ -212,10 +199,6 @@ def mapped_once(column: pd.Series[Any] | Sequence[Any], of: Callable[[Any], Resu
 def one_line(error: object) -> str:
     """The words of a message without its line breaks."""
     return " ".join(str(error).split())
-
-
-def _is_run(path: Path) -> bool:
-    return path.is_dir() and not path.name.startswith(".")
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:

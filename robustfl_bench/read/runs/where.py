@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError, similar
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs.records import NoRuns, settings, text
 from robustfl_bench.runner.config.identity import UNHASHED
 from robustfl_bench.runner.config.options import is_group
 from robustfl_bench.runner.store.lines import canonical as canonical
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 UNREADABLE = "no run can be read; robustfl-results status says why, of those of a folder"
 

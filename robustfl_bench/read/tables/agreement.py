@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from robustfl_bench.read.runs.statistics import ranks
+from robustfl_bench.read.runs.statistics import rank_correlation, ranks
 from robustfl_bench.read.runs.values import Value
 from robustfl_bench.read.tables.table import PARTS, POINTS, SPREADS, Cell, Column, Key, Table
 
@@ -55,7 +55,7 @@ def correlations(table: Table) -> list[Correlation]:
                 judged = [cell for (other, _, label), cell in cells.items()
                           if (other, label) == (block, column) and cell.difference is not None]  # fmt: skip
                 if len(judged) >= _FEWEST:
-                    rho = _spearman([cell.mean for cell in judged], [_reference(cell) for cell in judged])
+                    rho = rank_correlation([cell.mean for cell in judged], [_reference(cell) for cell in judged])
                     coefficients.append(Correlation(block, column, len(judged), rho, stand_in))
     return coefficients
 
@@ -171,11 +171,3 @@ def signed(difference: float, digits: int) -> str:
 
 def _reference(cell: Cell) -> float:
     return cell.against.reference if cell.against else math.nan
-
-
-def _spearman(measured: Sequence[float], published: Sequence[float]) -> float:
-    if len(set(measured)) == 1 or len(set(published)) == 1:
-        return math.nan
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(measured, published).statistic)

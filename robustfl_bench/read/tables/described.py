@@ -116,7 +116,7 @@ class PaperTable:
     not say, and ``repeats`` says so in words. With ``other_data`` it is measured on other data than the paper's, so
     that only the order of its rows can be compared. ``stand_ins`` are overrides whose runs may stand in for those of
     cells without a result; ``clean`` are the numbers that the paper prints of Average without attack, by which they are
-    tested (see ``runs.learning``). ``looks`` are the numbers of seeds at which its claims are judged, all seeds if it
+    tested (see ``runs.values``). ``looks`` are the numbers of seeds at which its claims are judged, all seeds if it
     is empty.
     """
 
@@ -292,7 +292,8 @@ def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, 
 def _claims(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable], where: str) -> Iterator[Claim]:
     """The claim about each of its tables, and each block of them."""
     _check_all(entry, _CLAIM_KEYS, where)
-    if not all(isinstance(word, str) for key in ("table", "holds") for word in _listed(entry[key])):
+    several = (entry[key] if isinstance(entry[key], list) else [entry[key]] for key in ("table", "holds"))
+    if not all(isinstance(word, str) for entries in several for word in entries):
         raise ConfigError(f"{where}: table and holds are words, or lists of them")
     formulas = _words(entry["holds"])
     for short in _words(entry["table"]):
@@ -375,10 +376,6 @@ def _heading(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where:
     return {"label": label, "overrides": _words(whole.get("run", ())), "published": published} | {
         name: whole[name] for name in ("metric", "worst") if name in whole
     }
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _words(overrides: str | Sequence[str]) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs import matching
-from robustfl_bench.read.runs.learning import constant_accuracies
 from robustfl_bench.read.runs.matching import Index
 from robustfl_bench.read.runs.records import ENDED, text
-from robustfl_bench.read.runs.values import OF_ROUNDS, Measured, Value, describe, measure
+from robustfl_bench.read.runs.values import OF_ROUNDS, Measured, Value, constant_accuracies, describe, measure
 from robustfl_bench.read.runs.where import natural, require_comparable
 from robustfl_bench.read.tables.agreement import points
 from robustfl_bench.read.tables.claims import Key
@@ -32,8 +32,6 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.config.compose import Resolved
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from robustfl_bench.read.tables.described import PaperCell, PaperTable, Published
 
 Overrides = tuple[str, ...]

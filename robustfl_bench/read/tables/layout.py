@@ -264,6 +264,7 @@ def _csv(tables: Sequence[Table]) -> str:
     for table in tables:
         for (_, _, label), cell in table.in_order():
             value = table.column(label).value
+            notes = (cell.note, cell.against.note if cell.against else None)
             row: dict[str, object] = {
                 "value": value.name,
                 "unit": value.unit,
@@ -272,17 +273,13 @@ def _csv(tables: Sequence[Table]) -> str:
                 "sd": cell.sd if cell.seeds > 1 else "",
                 "seeds": cell.seeds,
                 "state": cell.state or ("incomplete" if cell.partial else "complete"),
-                "reason": "; ".join(table.notes[note - 1] for note in _notes(cell)),
+                "reason": "; ".join(table.notes[note - 1] for note in notes if note),
             }
             row |= _compared(cell) | ({"rounded": cell.rounded} if rounded else {})
             row |= {"stand_in": cell.stand_in} if stand_ins else {}
             words = {name: guarded(printable(value)) for name, value in row.items() if isinstance(value, str)}
             writer.writerow(row | words)
     return out.getvalue()
-
-
-def _notes(cell: Cell) -> list[int]:
-    return [note for note in (cell.note, cell.against.note if cell.against else None) if note]
 
 
 def _compared(cell: Cell) -> dict[str, object]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs import commands
 from robustfl_bench.read.runs.origins import origins
@@ -28,10 +28,6 @@ from robustfl_bench.read.runs.where import (
 from robustfl_bench.read.tables.sheets import Printed, Sheet, Todo
 from robustfl_bench.read.tables.table import WORST, Column, RunFacts, Table, facts, make_cell, references, stopped
 from robustfl_bench.runner.config import options, outside
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _CONTEXT = ("scale", "dataset", "model", "partition", "rounds", "num_clients", "num_byzantine")
 

@@ -1,16 +1,29 @@
-"""Sheets, tables ready to print, as text, Markdown, LaTeX (booktabs), CSV, HTML and JSON."""
+"""Sheets, tables ready to print, as text, Markdown, LaTeX (booktabs), CSV, HTML and JSON.
 
+Pages of HTML come from the templates in ``html/``: one file each, without network, for light and dark, screen and
+phone. Everything that a template prints is escaped. The page's content security policy lets only ``page.js`` run, and
+no request leave: names and configs of runs may come from somebody else.
+"""
+
+from __future__ import annotations
+
+import base64
 import csv
+import hashlib
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.console import as_json, printable
 from robustfl_bench.runner.config.names import in_words, readable
 from robustfl_bench.runner.store.lines import guarded
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
           ">": r"\textgreater{}", "|": r"\textbar{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "±": r"$\pm$",
@@ -214,10 +227,8 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 def page(sheets: Sequence[Sheet]) -> str:
     """An HTML page of its own, whose rows can be sorted and filtered."""
-    from robustfl_bench.read.tables import html
-
     tables = [(sheet, bodies(sheet), [*below(sheet), *sheet.report]) for sheet in map(with_names, sheets)]
-    return html.render("tables.html", title=sheets[0].above[0], sheets=tables, todos=_todos(sheets))
+    return rendered("tables.html", title=sheets[0].above[0], sheets=tables, todos=_todos(sheets))
 
 
 def bodies(sheet: Sheet) -> list[list[Sequence[Printed]]]:
@@ -340,3 +351,27 @@ def _markdown_escape(words: str) -> str:
 def latex_words(words: str) -> str:
     """The words as LaTeX prints them."""
     return "".join(_LATEX.get(character, character) for character in words)
+
+
+def rendered(template: str, **content: Any) -> str:
+    """The page of a template: ``tables.html`` or ``report.html``."""
+    return _environment().get_template(template).render(content)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("robustfl_bench.read.tables", "html"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    style, script = (_source(made, name) for name in ("page.css", "page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    made.globals |= {"style": style, "script": script, "script_digest": digest}
+    return made
+
+
+def _source(environment: Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]

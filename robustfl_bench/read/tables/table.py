@@ -7,20 +7,17 @@ import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs import commands
-from robustfl_bench.read.runs.learning import TOO_SMALL, UNLEARNED, unlearned
 from robustfl_bench.read.runs.records import text
 from robustfl_bench.read.runs.statistics import COMPARED, indistinguishable, two_samples
-from robustfl_bench.read.runs.values import Measured, Value
+from robustfl_bench.read.runs.values import TOO_SMALL, UNLEARNED, Measured, Value, unlearned
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables.claims import Key as Key
 from robustfl_bench.read.tables.sheets import Todo
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WORST = "worst"
 POINTS, SPREADS = 2, 2
@@ -38,7 +35,7 @@ FEW = 5
 INFEASIBLE, NOT_YET = "n/a", "not yet"  # states: no such run can be; this version has no such option
 DIVERGED = "diverged"
 SMALL = "too small"
-"""Of runs whose models have not learned (``runs.learning.has_learned``)."""
+"""Of runs whose models have not learned (``runs.values.has_learned``)."""
 _SLACK = 1e-9  # of the comparison: a difference of exactly 2 points is inside
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from robustfl_bench.base import trusted
-from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by, variables_of, varying_of
+from robustfl_bench.base.contained import LIBRARIES, is_own, opened_by, variables_of, varying_of
 from robustfl_bench.base.source_code import Origin, cells_of, closure, effective, imports_of
 from robustfl_bench.runner.store.writing import hashed
 from robustfl_bench.train.parts import GROUPS

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from robustfl_bench.base.closures import Closure, digest_of
+from robustfl_bench.base.code_digest import Closure, digest_of
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.runner.store import kept
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, Track
 from robustfl_bench.lab.arena.words import tabled
@@ -18,9 +19,6 @@ from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store.writing import Damaged, check_plain, write_atomically
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RUNS, FACTS = "runs.csv", "entry.yaml"
 

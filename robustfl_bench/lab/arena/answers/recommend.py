@@ -17,8 +17,7 @@ from robustfl_bench.doors.catalogue import entries
 from robustfl_bench.lab.arena.additions import Addition, by_rule
 from robustfl_bench.lab.arena.conditions import Conditions, conditions, not_tried, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, number_meant, partition_meant, scored
-from robustfl_bench.lab.arena.order import WORST
-from robustfl_bench.lab.arena.pairs import BELOW, UNSHOWN, mark
+from robustfl_bench.lab.arena.order import BELOW, UNSHOWN, WORST, mark
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel, Scored, Standing
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.tuned import BOOKS

@@ -7,24 +7,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena import additions
 from robustfl_bench.lab.arena.additions import SEARCHING, Addition, by_rule
-from robustfl_bench.lab.arena.order import is_attacked
+from robustfl_bench.lab.arena.order import is_attacked, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
-from robustfl_bench.lab.arena.picture import leading
 from robustfl_bench.lab.arena.track import HONEST, SERVER, ArenaRun
-from robustfl_bench.lab.arena.views.base import ArenaView, rows_of_panels
 from robustfl_bench.lab.arena.words import HALF, listed, said, sentence, tabled
 from robustfl_bench.read.pages.pictures import curves
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 MOST = 8
 """Length of the lists of attacks."""
@@ -85,7 +79,7 @@ def held_out(runs: Sequence[ArenaRun], most: int = MOST) -> list[float]:
     return [fmean(column) for column in zip(*by_seed, strict=False)]
 
 
-def _sheets_of_attacks(arena: Arena) -> list[Sheet]:
+def sheets_of_attacks(arena: Arena) -> list[Sheet]:
     pages = [_lists(arena)]
     for number, row in rows_of_panels(arena):
         rules = sorted(rule for rule in row[0].standings if rule not in (SERVER, HONEST))
@@ -115,9 +109,7 @@ def _lists(arena: Arena) -> Sheet:
     return tabled("views.attacks", records, arena=arena, lists=lists)
 
 
-def _picture_of_attacks(arena: Arena, frame: Frame) -> Figure:
-    import pandas as pd
-
+def picture_of_attacks(arena: Arena, frame: Frame) -> Figure:
     points = []
     for of, _ in rows_of_panels(arena):
         measured = cases(arena.settled[of])
@@ -130,9 +122,6 @@ def _picture_of_attacks(arena: Arena, frame: Frame) -> Figure:
     table = table.assign(low=table["mean"], high=table["mean"])
     heading = f"Arena {arena.track.name}: what a short list of attacks misses of the worst case"
     return curves.draw(curves.Curves(table, "Attacks tried", {"": "Accuracy missed [points]"}, heading), frame)
-
-
-ATTACKS = ArenaView("attacks", "which attacks to try first", _sheets_of_attacks, _picture_of_attacks)
 
 
 def _searched(arena: Arena) -> Sequence[Addition]:
@@ -159,7 +148,7 @@ def answer(arena: Arena) -> str:
     return ". ".join(map(sentence, words))
 
 
-def _sheets_of_searches(arena: Arena) -> list[Sheet]:
+def sheets_of_searches(arena: Arena) -> list[Sheet]:
     found, pages = _searched(arena), list[Sheet]()
     for name in arena.searched:
         own = [of for of in found if of.by == name]
@@ -182,11 +171,3 @@ def _carried_out(arena: Arena, name: str) -> dict[tuple[int, str, str], list[str
         if (place := run.last.get("attack_policy")) is not None:
             counts[run.num_byzantine, run.partition, run.rule][policies[int(place)]] += 1
     return {where: [policy for policy, _ in of.most_common()] for where, of in counts.items()}
-
-
-SEARCHED = ArenaView(
-    "searched",
-    "what attackers who search for a rule's weakness add to the list",
-    _sheets_of_searches,
-    lambda arena, frame: leading(arena, frame=frame),
-)

@@ -6,22 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.lab.arena.pairs import seeds
+from robustfl_bench.lab.arena.order import seeds
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.tuned import SCALES, TunedChoice, TunedTrack
-from robustfl_bench.lab.arena.views.base import ArenaView
 from robustfl_bench.lab.arena.words import each, said, tabled
-from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
+from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Figure, Frame, for_print, sheet
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import Interval, chance_if_equal, difference, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _ACROSS = 2  # panels of the picture beside each other
 
@@ -122,7 +117,7 @@ def answer(arena: Arena, found: Sequence[Books]) -> str:
     return said("views.books_say", cases=sum(len(of.rules) for of in found), moves=moves, alike=alike)
 
 
-def _sheets_of_books(arena: Arena) -> list[Sheet]:
+def sheets_of_books(arena: Arena) -> list[Sheet]:
     found, track = books(arena), TunedTrack(arena.track.name)
     scales = [f"{scale:g}" for scale in SCALES]
     pages = [tabled("views.books", found, arena=arena, answer=answer(arena, found), track=track, scales=scales)]
@@ -133,7 +128,7 @@ def _sheets_of_books(arena: Arena) -> list[Sheet]:
 
 
 @for_print
-def _picture_of_books(arena: Arena, frame: Frame) -> Figure:
+def picture_of_books(arena: Arena, frame: Frame) -> Figure:
     found = books(arena)
     most = max(len(of.rules) for of in found)
     lines = math.ceil(len(found) / _ACROSS)
@@ -159,6 +154,3 @@ def _picture_of_books(arena: Arena, frame: Frame) -> Figure:
     figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False,
                   title="score under the worst attack; *: the score changes beyond the seeds")  # fmt: skip
     return figure
-
-
-BOOKS = ArenaView("books", "the rules as they come against the rules tuned", _sheets_of_books, _picture_of_books)

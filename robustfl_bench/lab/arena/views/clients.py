@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena.order import is_attacked
+from robustfl_bench.base.late import np
+from robustfl_bench.lab.arena.order import by_rule, is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
-from robustfl_bench.lab.arena.views.base import ArenaView, by_rule, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.pages.pictures import heat
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    import numpy as np
-    from matplotlib.figure import Figure
-
 
 _SHOWN = 8  # rules with names in the picture
 _COUNT = "byzantine_accepted"
@@ -83,7 +77,7 @@ def answer(arena: Arena, of: int) -> str:
     )
 
 
-def _sheets_of_detection(arena: Arena) -> list[Sheet]:
+def sheets_of_detection(arena: Arena) -> list[Sheet]:
     pages = []
     for number, row in rows_of_panels(arena):
         scores, known = mean_scores(row), detections(arena, number)
@@ -101,7 +95,7 @@ def _sheets_of_detection(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture_of_detection(arena: Arena, frame: Frame) -> Figure:
+def picture_of_detection(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, row in rows_of_panels(arena):
         scores = mean_scores(row)
@@ -119,19 +113,12 @@ def _kind(score: float) -> str:
     return "score 60 or more" if score >= 60 else "score 30 to 60" if score >= 30 else "score below 30"
 
 
-DETECTION = ArenaView(
-    "detection", "how well rules tell attackers from honest clients", _sheets_of_detection, _picture_of_detection
-)
-
-
 LOST = 10  # percent of recall below which a class counts as lost
 
 
 def recalls(arena: Arena, of: int) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, np.ndarray]]:
     """For each rule and partition the mean over seeds of the recall by class in percent, under the attack of the worst
     case; and for each partition that of the plain mean without attack."""
-    import numpy as np
-
     attack = {(rule, panel.partition): standing.attack for panel in arena.row(of)
               for rule, standing in panel.standings.items()}  # fmt: skip
     runs = by_rule(arena.settled[of])
@@ -158,8 +145,6 @@ def _by_partition(runs: Iterable[ArenaRun]) -> dict[str, list[Sequence[float]]]:
 
 def losses(arena: Arena, of: int) -> tuple[dict[str, np.ndarray], dict[str, dict[str, np.ndarray]]]:
     """For each rule the loss of recall by class in points, the mean over partitions; and the recalls behind it."""
-    import numpy as np
-
     of_rule, reference = recalls(arena, of)
     if not reference or not of_rule:
         raise NoRuns(f"no recall by class of arena {arena.track.name}, or none of {REFERENCE} without attack")
@@ -168,9 +153,7 @@ def losses(arena: Arena, of: int) -> tuple[dict[str, np.ndarray], dict[str, dict
     return {rule: np.mean(of, axis=0) for rule, of in shared.items() if of}, of_rule
 
 
-def _sheets_of_classes(arena: Arena) -> list[Sheet]:
-    import numpy as np
-
+def sheets_of_classes(arena: Arena) -> list[Sheet]:
     pages = []
     for number, row in rows_of_panels(arena):
         lost, held = losses(arena, number)
@@ -187,9 +170,7 @@ def _sheets_of_classes(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture_of_classes(arena: Arena, frame: Frame) -> Figure:
-    import numpy as np
-
+def picture_of_classes(arena: Arena, frame: Frame) -> Figure:
     shown = []
     numbers = [of for of, _ in rows_of_panels(arena)]
     order = sorted(lost := losses(arena, numbers[0])[0], key=lambda rule: float(lost[rule].mean()))
@@ -200,6 +181,3 @@ def _picture_of_classes(arena: Arena, frame: Frame) -> Figure:
         shown.append(heat.HeatPanel(f"{arena.share(of)} attackers", order, list(map(str, range(classes))), values))
     heading = f"Arena {arena.track.name}: loss of recall in the worst case, by class"
     return heat.draw(shown, heat.Scale("Loss of recall [points]", 0, 100), "class", "", heading, frame.at("page"))
-
-
-CLASSES = ArenaView("classes", "which classes an attack harms", _sheets_of_classes, _picture_of_classes)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from robustfl_bench.lab.arena.order import mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
-from robustfl_bench.lab.arena.views.base import ArenaView, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.words import SERVER_DATA, said, span, tabled
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.store.kept import FOLDER, sealed_content
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def work(arena: Arena, rule: str) -> float:
@@ -48,7 +44,7 @@ def _kind_of_rule(arena: Arena, rule: str) -> str:
     return next((f"needs {need}" for need in (SERVER_DATA, "f") if need in needs), "needs neither")
 
 
-def _sheets_of_pareto(arena: Arena) -> list[Sheet]:
+def sheets_of_pareto(arena: Arena) -> list[Sheet]:
     pages = []
     for number, row in rows_of_panels(arena):
         scores = mean_scores(row)
@@ -62,7 +58,7 @@ def _sheets_of_pareto(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture_of_pareto(arena: Arena, frame: Frame) -> Figure:
+def picture_of_pareto(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, row in rows_of_panels(arena):
         scores = {rule: score for rule, score in mean_scores(row).items() if rule != SERVER}
@@ -73,9 +69,6 @@ def _picture_of_pareto(arena: Arena, frame: Frame) -> Figure:
     x, y = "Operations per number", "Mean score over partitions"
     heading = f"Arena {arena.track.name}: robustness against cost and needs; with its name: the front"
     return draw_scatter(shown, x, y, heading, log=True, frame=frame.at("column"))
-
-
-PARETO = ArenaView("pareto", "robustness against cost and needs", _sheets_of_pareto, _picture_of_pareto)
 
 
 _LARGEST = 1e3  # kappa in the picture: larger ones stand at its edge
@@ -129,7 +122,7 @@ def _chosen(arena: Arena, known: Mapping[str, float], alone: bool) -> Mapping[st
     return {rule: kappa for rule, kappa in known.items() if not (alone and SERVER_DATA in arena.needs.of(rule))}
 
 
-def _sheets_of_kappa(arena: Arena) -> list[Sheet]:
+def sheets_of_kappa(arena: Arena) -> list[Sheet]:
     kept = _panels(arena)
     rules = sorted({rule for known in kept.values() for rule in known},
                    key=lambda rule: (min(known.get(rule, math.inf) for known in kept.values()), rule))  # fmt: skip
@@ -144,7 +137,7 @@ def _sheets_of_kappa(arena: Arena) -> list[Sheet]:
     return [tabled("views.kappa", records, arena=arena, heading=heading, answer=answer_of_kappa(arena))]
 
 
-def _picture_of_kappa(arena: Arena, frame: Frame) -> Figure:
+def picture_of_kappa(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for panel, known in _panels(arena).items():
         by_kappa = sorted(known, key=lambda rule: (known[rule], -panel.standings[rule].worst))
@@ -159,8 +152,3 @@ def _picture_of_kappa(arena: Arena, frame: Frame) -> Figure:
     heading = f"Arena {arena.track.name}: kappa against the worst case, with Spearman's rank correlation"
     x, y = f"kappa (at the edge: {_LARGEST:g} or more)", "Worst case [%]"
     return draw_scatter(shown, x, y, heading, log=True, frame=frame.at("column"), height=1.8)
-
-
-KAPPA = ArenaView(
-    "kappa", "kappa, searched without training, against the worst case", _sheets_of_kappa, _picture_of_kappa
-)

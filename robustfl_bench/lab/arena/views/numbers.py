@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
-from robustfl_bench.lab.arena.order import is_attacked
+from robustfl_bench.base.late import np, pd
+from robustfl_bench.lab.arena.order import is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import SERVER, ArenaRun
-from robustfl_bench.lab.arena.views.base import ArenaView, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.words import HALF, said, tabled
 from robustfl_bench.read.pages.pictures import curves, heat
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _SHOWN = 6  # rules in the picture
 
@@ -58,7 +53,7 @@ def bracket(by_share: dict[float, float]) -> str:
     return f"< {falls:.0f}%" if holds == 0 else f"{holds:.0f} to {falls:.0f}%"
 
 
-def _sheets_of_collapse(arena: Arena) -> list[Sheet]:
+def sheets_of_collapse(arena: Arena) -> list[Sheet]:
     rows, held = [row for _, row in rows_of_panels(arena)], levels(arena)
     partitions = arena.track.swept["partition"]
     shares = sorted({share for by_share in held.values() for share in by_share} - {0.0})
@@ -74,9 +69,7 @@ def _sheets_of_collapse(arena: Arena) -> list[Sheet]:
     return [tabled("views.collapse", records, arena=arena, partitions=partitions, counts=counts, rules=len(total))]
 
 
-def _picture_of_collapse(arena: Arena, frame: Frame) -> Figure:
-    import pandas as pd
-
+def picture_of_collapse(arena: Arena, frame: Frame) -> Figure:
     held = levels(arena)
     rows = [row for _, row in rows_of_panels(arena)]
     total = {rule: sum(mean_scores(row).get(rule, 0.0) for row in rows) for rule, _ in held}
@@ -88,11 +81,6 @@ def _picture_of_collapse(arena: Arena, frame: Frame) -> Figure:
     heading = f"Arena {arena.track.name}: the {len(best)} best rules against the share of attackers"
     drawn = curves.Curves(table, "Attackers [% of clients]", {"": "Score"}, heading, methods=True)
     return curves.draw(drawn, frame.at("column"))
-
-
-COLLAPSE = ArenaView(
-    "collapse", "at which share of attackers a rule collapses", _sheets_of_collapse, _picture_of_collapse
-)
 
 
 NEAR = 5  # points of accuracy
@@ -153,7 +141,7 @@ def answer_of_declared(arena: Arena) -> str:
     return "; ".join(sentences)
 
 
-def _sheets_of_declared(arena: Arena) -> list[Sheet]:
+def sheets_of_declared(arena: Arena) -> list[Sheet]:
     pages = []
     for found in _found(arena):
         records = [{"rule": rule, "numbers": [by_f.get(f) for f in found.assumed]}
@@ -168,9 +156,7 @@ def _found(arena: Arena) -> list[WrongF]:
     return found
 
 
-def _picture_of_declared(arena: Arena, frame: Frame) -> Figure:
-    import numpy as np
-
+def picture_of_declared(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for found in _found(arena):
         rules = sorted(found.worst, key=lambda rule: -found.worst[rule].get(found.number, 0.0))
@@ -181,6 +167,3 @@ def _picture_of_declared(arena: Arena, frame: Frame) -> Figure:
         shown.append(heat.HeatPanel(title, rules, [f"f = {f}" for f in found.assumed], values, marked))
     heading = f"Arena {arena.track.name}: the worst case if the server assumes f attackers"
     return heat.draw(shown, heat.Scale("Test accuracy [%]", 0, 100), "", "", heading, frame)
-
-
-DECLARED = ArenaView("declared", "the price of a wrong f", _sheets_of_declared, _picture_of_declared)

@@ -13,26 +13,28 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from robustfl_bench.lab.arena.additions import SEARCHING
-from robustfl_bench.lab.arena.order import is_attacked
-from robustfl_bench.lab.arena.pairs import MARGIN, TOP, Pairs, contenders, pairs, seeds
+from robustfl_bench.lab.arena.order import (
+    MARGIN,
+    TOP,
+    Pairs,
+    by_rule,
+    contenders,
+    is_attacked,
+    pairs,
+    rows_of_panels,
+    seeds,
+)
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
-from robustfl_bench.lab.arena.picture import leading
 from robustfl_bench.lab.arena.track import NONE, SERVER, ArenaRun
-from robustfl_bench.lab.arena.views.base import ArenaView, by_rule, rows_of_panels
 from robustfl_bench.lab.arena.words import listed, said, tabled
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import Dot, DotPanel, draw_dots
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_equal
 from robustfl_bench.read.tables.sheets import Sheet, Todo
 from robustfl_bench.runner.config import compose
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 FALL = 10  # points
 
@@ -69,7 +71,7 @@ def _ended(arena: Arena, of: int) -> list[ArenaRun]:
     return [run for run in arena.settled[of] if not math.isnan(run.best)]
 
 
-def _sheets_of_stability(arena: Arena) -> list[Sheet]:
+def sheets_of_stability(arena: Arena) -> list[Sheet]:
     rounds, pages = evaluated_rounds(arena), []
     for of, _ in rows_of_panels(arena):
         attacked = by_rule(run for run in _ended(arena, of) if is_attacked(run))
@@ -87,7 +89,7 @@ def _sheets_of_stability(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture_of_stability(arena: Arena, frame: Frame) -> Figure:
+def picture_of_stability(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, _ in rows_of_panels(arena):
         attacked = by_rule(run for run in _ended(arena, of) if is_attacked(run))
@@ -98,11 +100,6 @@ def _picture_of_stability(arena: Arena, frame: Frame) -> Figure:
         shown.append(DotPanel(f"{arena.share(of)} attackers", lines))
     heading = f"Arena {arena.track.name}: mean accuracy under attack, in the best and in the last round"
     return draw_dots(shown, "best evaluated round", "last round", "Test accuracy [%]", heading, frame.at("column"))
-
-
-STABILITY = ArenaView(
-    "stability", "how far runs fall behind their best round", _sheets_of_stability, _picture_of_stability
-)
 
 
 SETTLED = 0.6
@@ -183,7 +180,7 @@ def answer_of_race(arena: Arena) -> str:
     return said("views.race_says", arena=arena, looks=looks, settled=settled, going=going)
 
 
-def _sheets_of_race(arena: Arena) -> list[Sheet]:
+def sheets_of_race(arena: Arena) -> list[Sheet]:
     looks, records, todos = _looks(arena), [], []
     for at in looks:
         words = [f"{listed(rule for rule, of_rule in at.more.items() if of_rule == count)} to {count} seeds"
@@ -192,11 +189,3 @@ def _sheets_of_race(arena: Arena) -> list[Sheet]:
         todos += [Todo("next", arena.titled(at.panel), command) for command in commands(arena, at)]
     return [tabled("views.race", records, arena=arena, seeds=[*map(str, arena.track.looks)], todos=todos,
                    answer=answer_of_race(arena), SETTLED=SETTLED, TOP=TOP, MARGIN=MARGIN)]  # fmt: skip
-
-
-RACE = ArenaView(
-    "race",
-    "which rules need more seeds, and the commands that run them",
-    _sheets_of_race,
-    lambda arena, frame: leading(arena, frame=frame),
-)

@@ -7,21 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER, tracks
-from robustfl_bench.lab.arena.views.base import ArenaView
 from robustfl_bench.lab.arena.words import said, tabled
-from robustfl_bench.read.pages.pictures.canvas import Frame
+from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import Estimate, Interval, rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BEST = 8
 """So many of a panel's best rules are its leaders, whose order is harder to foretell than that of all."""
@@ -67,8 +63,6 @@ class Orders:
 
 def _correlated(pairs: Sequence[tuple[Estimate, Estimate]]) -> Interval:
     """Spearman's rank correlation of the scores with its 95% interval over draws of the rules, with replacement."""
-    import numpy as np
-
     from robustfl_bench.base import seeding  # late: it imports NumPy
 
     scores = np.array([[of.value for of in pair] for pair in pairs])
@@ -118,7 +112,7 @@ def _shared(panel: ArenaPanel, other: ArenaPanel) -> dict[str, tuple[Estimate, E
             if not math.isnan(first.score.value + second.score.value)}  # fmt: skip
 
 
-def _sheets(arena: Arena) -> list[Sheet]:
+def sheets_of_tracks(arena: Arena) -> list[Sheet]:
     found, by_track = orders(arena), dict[tuple[str, str], list[Orders]]()
     for of in found:
         by_track.setdefault((of.track, of.attacks), []).append(of)
@@ -126,7 +120,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
     return [tabled("views.tracks", found, arena=arena, answers=answers, BEST=BEST)]
 
 
-def _picture(arena: Arena, frame: Frame) -> Figure:
+def picture_of_tracks(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of in (of for of in orders(arena) if of.leading):
         named = sorted(of.scores, key=lambda rule: -max(score.value for score in of.scores[rule]))[:_NAMED]
@@ -136,6 +130,3 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
         shown.append(ScatterPanel(f"{of.track}{under}\n{of.panel.partition}, {arena.share(of.panel.number)}", points))
     heading = f"Scores in arena {arena.track.name} beside those in other tracks"
     return draw_scatter(shown, "score in the other track", "score here", heading, frame=frame)
-
-
-TRACKS = ArenaView("tracks", "whether other tracks have the same order of rules", _sheets, _picture)

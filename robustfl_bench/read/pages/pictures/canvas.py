@@ -18,8 +18,10 @@ from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.runner.config import names
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:
+    Axes = Figure = object  # for annotations: matplotlib is imported when a picture is drawn
 
 SUFFIXES = (".png", ".pdf", ".svg")
 WIDTHS = {"column": 3.3, "page": 6.9}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from robustfl_bench.read.pages.pictures.canvas import (
     PLAIN,
+    Axes,
+    Figure,
     Frame,
     finish,
     for_print,
@@ -23,8 +25,6 @@ from robustfl_bench.read.pages.pictures.styles import GREY, RED, Style, is_numbe
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLUMNS = ("value", "panel", "line", "x", "mean", "low", "high")
 _MANY = 6  # lines: with more, their bands are drawn fainter

@@ -11,6 +11,8 @@ from robustfl_bench.read.pages.pictures.canvas import (
     HIGHEST,
     PLAIN,
     WIDTHS,
+    Axes,
+    Figure,
     Frame,
     finish,
     for_print,
@@ -22,8 +24,6 @@ from robustfl_bench.read.pages.pictures.canvas import (
 
 if TYPE_CHECKING:
     import numpy as np
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LEGIBLE = 0.2  # inches of a cell that holds a number, for each of its letters a third
 _NARROW, _PANEL = 12, 1.1  # columns of a panel whose numbers are written; inches of a panel with more

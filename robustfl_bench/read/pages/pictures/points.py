@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.read.pages.pictures.canvas import (
     HIGHEST,
     PLAIN,
+    Axes,
+    Figure,
     Frame,
     finish,
     for_print,
@@ -20,9 +22,6 @@ from robustfl_bench.read.pages.pictures.styles import BLACK, BLUE, GREEN, GREY, 
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 _BARS_ROW, _LOWEST_ROW = 0.12, 0.095  # inches of a name, and of each further bar; and of one of many
 

@@ -1,17 +1,67 @@
-"""Arguments that several verbs of ``robustfl-results`` take: which runs are read, and the format of a picture."""
+"""Arguments that several verbs of ``robustfl-results`` take: which runs are read, the formats of sheets, and the
+format of a picture. Imports nothing heavy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.late import pd
 from robustfl_bench.commands.verb import Argument, override
 from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.tables import sheets
 from robustfl_bench.runner.config import options
+
+RESULTS = "results"
+"""The usual results folder."""
+
+SheetFormat = Annotated[str, Argument(choices=tuple(sheets.FORMATS))]
+ResultsFolder = Annotated[str | None, Argument(f"the results folder, which contains runs/ ({RESULTS})", "DIR")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSource:
+    """The runs that a verb reads."""
+
+    archives: Annotated[
+        Sequence[str],
+        Argument(
+            "read runs from a file of export --summary, repeatable; --results-dir adds the runs of a folder",
+            "FILE.csv",
+            flags=("--from",),
+        ),
+    ] = ()
+    unsealed: Annotated[
+        bool, Argument("read also files without seals, or with older ones that leave the names of columns open")
+    ] = False
+    results_dir: ResultsFolder = None
+
+    @property
+    def folder(self) -> str:
+        """The results folder."""
+        return self.results_dir or RESULTS
+
+    def load(self) -> pd.DataFrame:
+        """The runs of the named folder and files, by default those of the usual folder."""
+        kept = [archive.read(path, self.unsealed) for path in self.archives]
+        if kept and self.results_dir is None:
+            return archive.join(kept)
+        folder = records.load(self.folder)
+        return archive.join([folder, *kept]) if kept else folder
+
+    def load_any(self, of_arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
+        """As ``load``; by default the runs of the usual folder, if there is one, and the runs that come with the
+        package: those of papers, or those of the arena; see ``archive.with_kept``.
+        """
+        if self.results_dir is not None or self.archives:
+            return self.load()
+        return archive.with_kept(RESULTS, of_arena, folders)
+
 
 Conditions = Annotated[
     Sequence[str],

@@ -6,17 +6,16 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from robustfl_bench.base.console import as_json
 from robustfl_bench.base.errors import ConfigError, writable
-from robustfl_bench.commands.results import shared
-from robustfl_bench.commands.results.shared import Conditions, Labels, PictureFormat
-from robustfl_bench.commands.source import RunSource
+from robustfl_bench.base.late import pd
+from robustfl_bench.commands.shared import Conditions, Labels, PictureFormat, RunSource, named
 from robustfl_bench.commands.verb import Argument, JsonFormat, override
 from robustfl_bench.read.pages import figures, plots
-from robustfl_bench.read.pages.inventory import inventory
-from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, save
+from robustfl_bench.read.pages.figures import inventory
+from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, Figure, save
 from robustfl_bench.read.pages.report import report as page_of
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.where import check_name
@@ -24,10 +23,6 @@ from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.read.tables import described
 from robustfl_bench.read.tables.layout import Look
 from robustfl_bench.runner.store.writing import write_atomically
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 _SUFFIXES = (*SUFFIXES, ".csv")
 
@@ -204,7 +199,7 @@ def report(
     path = Path(output)
     if path.suffix != ".html":
         raise ConfigError(f"--output must end in .html, got {output!r}")
-    look = Look(versus=versus, names=shared.named(labels))
+    look = Look(versus=versus, names=named(labels))
     page = page_of(runs.load(), rows, columns, value, where, title, look)
     with writable(path):
         write_atomically(path, page)
