@@ -13,7 +13,17 @@ from typing import Protocol
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena.additions import SEARCHING, Addition, counted, searches
 from robustfl_bench.lab.arena.needs import RuleNeeds
-from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
+from robustfl_bench.lab.arena.track import (
+    BACKDOOR,
+    HONEST,
+    NONE,
+    SERVER,
+    ArenaRun,
+    Beside,
+    Track,
+    by_number,
+    track_and_runs,
+)
 from robustfl_bench.lab.arena.words import HALF
 from robustfl_bench.read.runs.statistics import (
     COMPARED,
@@ -26,7 +36,6 @@ from robustfl_bench.read.runs.statistics import (
     least,
     level_at_each,
 )
-from robustfl_bench.runner.config import options
 
 ENOUGH = 5
 """The fewest rules of which one is called the best, or whose order is compared with another."""
@@ -229,13 +238,13 @@ class Arena:
         own = [run for run in self.settled[panel.number] if run.partition == panel.partition]
         return [*self.alone, *(run for run in own if run.rule != SERVER)] if self.alone else own
 
-    def under(self, attacks: str) -> list[ArenaRun]:
-        """The runs under the attacks of the experiment ``TRACK_attacks``, which the track itself lacks, at the rates of
-        the track; none without such an experiment, and none of a tuned book, whose rates are others."""
-        if type(self.track) is not Track or not options.exists("experiment", f"{self.track.experiment}_{attacks}"):
+    def under(self, *attacks: str) -> list[ArenaRun]:
+        """The runs under attacks that the track itself lacks, at the rates of the track; none of a tuned book, whose
+        rates are others."""
+        if type(self.track) is not Track:
             return []
         rates = {(run.rule, run.partition): run.lr for run in self.runs if run.validated}
-        read = Track(f"{self.track.name}_{attacks}").read(self.table, "validation_accuracy")
+        read = Beside(self.track.name, attacks).read(self.table, "validation_accuracy")
         return [run for run, share in read
                 if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 

@@ -256,7 +256,7 @@ class Track:
         its options, or in several versions of its code, its name has them too.
         """
         held = _held(table)
-        if (key := (type(self), self.experiment, validated_by)) not in held.read:
+        if (key := (type(self), self.experiment, *self.attacks, validated_by)) not in held.read:
             held.read[key] = list(self._read(held, validated_by))
         return held.read[key]
 
@@ -291,6 +291,16 @@ class Track:
         return share == validated and run.num_byzantine == 0 and run.attack == NONE and (run.lr, run.seed) in pairs
 
 
+class Beside(Track):
+    """A track under attacks that its list lacks, without the line of the honest clients' mean."""
+
+    def __init__(self, name: str, attacks: Iterable[str]) -> None:
+        super().__init__(name)
+        self.swept = {**self.swept, "attack": [*attacks]}
+
+    _reference = None
+
+
 class _Held:
     """What all tracks read of a table: the settings of its runs, and the places of those that differ in parts alone.
     ``read`` are the runs of each track that was read."""
@@ -301,7 +311,7 @@ class _Held:
         self.places = defaultdict[tuple[Content, str], list[int]](list)
         for place, (of, seed) in enumerate(zip(self.parts, self._columns["seed"], strict=True)):
             self.places[of.others, str(seed)].append(place)
-        self.read: dict[tuple[type[Track], str, str], list[tuple[ArenaRun, str | None]]] = {}
+        self.read: dict[tuple[type[Track] | str, ...], list[tuple[ArenaRun, str | None]]] = {}
 
     def row(self, place: int) -> dict[str, Any]:
         """What is read of a run."""

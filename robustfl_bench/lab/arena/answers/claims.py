@@ -123,7 +123,9 @@ def _block(partition: str) -> str:
 
 def _accuracies(arena: Arena) -> dict[int, Accuracies]:
     """The accuracies by number of attackers."""
-    runs, found = [*arena.runs, *arena.under("claims")], dict[int, Accuracies]()
+    claimed = f"{arena.track.experiment}_claims"
+    others = compose.swept([f"+experiment={claimed}"])["attack"] if options.exists("experiment", claimed) else ()
+    runs, found = [*arena.runs, *arena.under(*others)], dict[int, Accuracies]()
     for number in arena.settled:
         of: dict[tuple[str, str], dict[Place, float]] = defaultdict(dict)
         for run in settle(runs, number):
