@@ -32,7 +32,7 @@ WRITABLE = {"out", "uploads"}
 FILLING = {"_mark"}
 """Methods between classes of this package that change in place what they are given."""
 
-LEFT_OUT = {"Samples": {"memory"}, "Memory": {"local"}, "Updates": {"_above", "_source"}}
+LEFT_OUT = {"Samples": {"memory"}, "Memory": {"local"}, "Updates": {"_above", "_mixed", "_source"}}
 """Fields of views, by class, that are changed in place, the memory of local updates, or are no part of what is
 given."""
 

@@ -16,7 +16,13 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 
 def clip_factors(lengths: Tensor, radius: Tensor | float) -> Tensor:
     """Factors (n,) that shorten vectors of ``lengths`` (n,) so that none is longer than ``radius``, () or (n,)."""
-    return torch.where(lengths > radius, radius / lengths, 1.0)
+    if isinstance(radius, Tensor) or lengths.device.type != "cpu":
+        return torch.where(lengths > radius, radius / lengths, 1.0)
+    numbers = lengths.detach().numpy()
+    longer, factors = numbers > radius, np.ones_like(numbers)
+    with np.errstate(all="ignore"):  # rounded twice, as PyTorch divides a number by a tensor
+        np.multiply(np.reciprocal(numbers), radius, out=factors, where=longer)
+    return torch.from_numpy(factors)
 
 
 def median_norm(norms: Tensor) -> float:

@@ -39,8 +39,13 @@ def half_radii(dists: Array, masses: Array) -> Array:
     """For every row of ``dists`` (k, n), distances from points with ``masses`` (n,), the smallest distance within which
     half of the mass lies, (k,)."""
     radii = np.empty(len(dists))
-    step = max(1, TOGETHER // dists.shape[1])
+    step, alike = max(1, TOGETHER // dists.shape[1]), (masses == masses[0]).all()
     for rows in (slice(start, start + step) for start in range(0, len(dists), step)):
+        if alike:
+            below = masses.cumsum()
+            place = np.count_nonzero(below < below[-1] / 2)
+            radii[rows] = np.partition(dists[rows], place, axis=1)[:, place]
+            continue
         order = dists[rows].argsort(axis=1)
         reached = masses[order].cumsum(axis=1)
         half, each = (reached < reached[:, -1:] / 2).sum(axis=1), np.arange(len(order))

@@ -151,8 +151,8 @@ def distinct(rows: Tensor) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """
     matrix = rows.detach().numpy()
     samples = np.ascontiguousarray(matrix[:, :: max(1, matrix.shape[1] // SAMPLED)])
-    sampled, size = samples.tobytes(), samples.shape[1] * samples.itemsize
-    keys = [sampled[start : start + size] for start in range(0, len(matrix) * size, size or 1)] or [b""] * len(matrix)
+    size = samples.shape[1] * samples.itemsize
+    keys: list[bytes] = samples.view(f"V{size}")[:, 0].tolist() if size else [b""] * len(matrix)
     if len(set(keys)) == len(keys):
         return np.arange(len(keys)), np.arange(len(keys))
     alike: dict[bytes, int] = {}
@@ -189,6 +189,8 @@ def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: i
     strips = max(1, min(STRIPS, width // (2 * max(1, *shape)), work // LEAST_WORK))
     length = -(-width // strips)
     block = max(HALF_BLOCK, min(BLOCK, CACHED // max(1, shape[0])))
+    if length == width <= block:
+        return products(slice(0, width))
 
     def strip(start: int) -> Array:
         end = min(start + length, width)

@@ -16,6 +16,7 @@ from robustfl_bench.numerics.inner_products import BLOCK
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 SORTED = 1 << 18  # distances to sort at a time, which stay in the cache
+FEW = 1 << 20  # numbers of updates whose differences from a vector fit in the cache
 
 
 def num_kept(rule: str, n: int, num_byzantine: int) -> int:
@@ -43,6 +44,30 @@ def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
         return updates.combine(np.full(updates.n, np.nan))
     weights = below + equal * ((count - np.count_nonzero(below)) / ties)
     return updates.combine(weights / count)
+
+
+def mean_of_nearest(updates: Updates, start: Tensor, count: int) -> Aggregate | None:
+    """``mean_of_lowest`` by the squared distances from ``start`` (d,), as inner products would give them, for updates
+    with ``products_unknown``; None if rounding could decide who is nearest, or for many numbers.
+
+    In either way of computing them, a squared distance has an error of at most d roundings of the squared sum of the
+    lengths.
+    """
+    if updates.n * updates.d > FEW:
+        return None
+    with np.errstate(invalid="ignore"):
+        origin = start.detach().numpy().astype(np.float64)
+        differences = updates.columns.numpy() - origin
+        sq_dists = np.vecdot(differences, differences)
+        longest = np.sqrt(sq_dists) + 2 * math.sqrt(origin @ origin)  # at least the sum of both lengths
+        errors = (8 * (len(origin) + 16) * np.finfo(np.float64).eps) * longest**2
+        order = sq_dists.argsort()
+        kept, dropped = order[:count], order[count:]
+        if not (sq_dists + errors)[kept].max() < (sq_dists - errors)[dropped].min(initial=np.inf):
+            return None
+    weights = np.zeros(updates.n)
+    weights[kept] = 1 / count
+    return updates.combine(weights)
 
 
 def lowest(updates: Updates, scores: Callable[[Tensor], Tensor], count: int) -> Tensor:

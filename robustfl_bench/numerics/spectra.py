@@ -1,6 +1,7 @@
 """Directions of a round's updates: principal components, a spectral filter, and products with an estimated Hessian."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def outliers(gram: np.ndarray, trust: np.ndarray) -> Outliers:
     """Deviations of the clients, from their Gram matrix (n, n) and their trust (n,), which must not be all zero."""
     active = np.flatnonzero(trust)
     weights = trust[active] / trust.sum()
-    inner = gram[np.ix_(active, active)]
+    inner = gram.copy() if len(active) == len(gram) else gram[np.ix_(active, active)]
     means = inner @ weights
     centred = inner - means - means[:, None] + weights @ means
     roots = np.sqrt(weights)
@@ -78,11 +79,18 @@ def top_eigenpair(matrix: Array) -> tuple[float, Array]:
     The bytes are those of ``scipy.linalg.eigh``, whose checks take longer than LAPACK for few clients.
     """
     n = len(np.asarray_chkfinite(matrix))
-    work, integers, _ = dsyevr_lwork(n, lower=1)
-    values, vectors, _, _, info = dsyevr(matrix, range="I", il=n, iu=n, lower=1, lwork=int(work), liwork=integers)
+    work, integers = _workspace(n)
+    values, vectors, _, _, info = dsyevr(matrix, range="I", il=n, iu=n, lower=1, lwork=work, liwork=integers)
     if info:
         raise np.linalg.LinAlgError(f"no eigenvalue was found (LAPACK dsyevr: {info})")
     return values[0], vectors[:, 0]
+
+
+@lru_cache
+def _workspace(n: int) -> tuple[int, int]:
+    """The numbers and integers with which LAPACK finds eigenvalues of a matrix (n, n) fastest."""
+    numbers, integers, _ = dsyevr_lwork(n, lower=1)
+    return int(numbers), int(integers)
 
 
 def cosines(gram: Array) -> Array:

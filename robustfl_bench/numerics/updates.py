@@ -99,6 +99,14 @@ def _worth(rows: int) -> int:
     return max(BLOCK, WORTH // max(1, rows))
 
 
+def _weighted_sum(factors: NDArray[np.float32], rows: Tensor, count: int) -> Tensor:
+    """``factors @ rows`` (d,) of the rows (n, d), of which ``count`` are read."""
+    block = _worth(count)
+    if rows.shape[1] <= block and rows.device.type == "cpu":
+        return _times(factors, rows)
+    return by_columns(partial(_times, factors), rows, block)
+
+
 def all_finite(numbers: Tensor) -> bool:
     """Whether no number is infinite or nan. Their sum, or that of their squares, usually shows this, in a tenth of the
     time."""
@@ -118,8 +126,7 @@ def finite_parts(stack: Tensor) -> list[bool]:
 
 def mean_row(rows: Tensor) -> Tensor:
     """Mean (d,) of the rows (n, d), also if their sum overflows."""
-    ones = np.ones(len(rows), dtype=np.float32)
-    mean = by_columns(partial(_times, ones), rows, _worth(len(rows))) / len(rows)
+    mean = _weighted_sum(np.ones(len(rows), dtype=np.float32), rows, len(rows)).div_(len(rows))
     return mean if all_finite(mean) else rows.double().mean(dim=0).to(rows.dtype)
 
 
@@ -154,10 +161,14 @@ class Updates:
         self.losses = losses
         self._matrix: Tensor | None = matrix
         self._source: tuple[Updates, Tensor] | None = None
+        self._mixed: tuple[Updates, Tensor] | None = None
         self._above: Updates | None = None
 
     @cached_property
     def counts(self) -> Tensor:
+        if self._mixed is not None:
+            before, mixing = self._mixed
+            return (mixing != 0).to(before.counts) @ before.counts
         return torch.ones(self.n, dtype=torch.float64, device=self.device)
 
     @cached_property
@@ -184,9 +195,9 @@ class Updates:
                 mixed = _scaled(shares.diagonal().astype(np.float32), source.columns)
             else:
                 mixed = by_columns(partial(_times, shares.astype(np.float32)), source.columns, made=(self.n,))
-            wide = ((shares != 0) & (np.abs(shares) <= SMALLEST)).any(axis=1) | (not all_finite(mixed))
-            if wide.any():
-                rows = torch.from_numpy(wide).to(self.device)
+            tiny, finite = (shares != 0) & (np.abs(shares) <= SMALLEST), all_finite(mixed)
+            if not finite or tiny.any():
+                rows = torch.from_numpy(tiny.any(axis=1) | (not finite)).to(self.device)
                 mixed[rows] = (mixing[rows] @ source.columns.double()).to(mixed.dtype)
             self._matrix = mixed
         return self._matrix
@@ -198,6 +209,12 @@ class Updates:
         above, source = self._above, self._source
         known = "gram" in self.__dict__ or (above is not None and "gram" in above.__dict__)
         return known or (source is not None and source[0]._begun)
+
+    @property
+    def products_unknown(self) -> bool:
+        """Whether these are all columns of rows on a CPU, of which no inner products are known."""
+        here = self.device.type == "cpu" and self.place.add_up is None
+        return here and self._source is None and not self._begun
 
     @cached_property
     def _grouped(self) -> bool:
@@ -313,7 +330,10 @@ class Updates:
 
         The weights may be a tensor, an array or a list of numbers.
         """
-        weights = torch.as_tensor(weights, dtype=torch.float64, device=self.device)
+        if isinstance(weights, np.ndarray) and weights.dtype == np.float64 and self.device.type == "cpu":
+            weights = torch.from_numpy(weights)
+        else:
+            weights = torch.as_tensor(weights, dtype=torch.float64, device=self.device)
         if self._source is None:
             return Aggregate(self._product(weights), weights, accepted)
         source, mixing = self._source
@@ -331,21 +351,20 @@ class Updates:
         numbers, rows = weights.detach().cpu().numpy(), self.columns
         sizes = np.abs(numbers)
         held = (sizes > SMALLEST) & (sizes < LARGEST)
-        used = held.nonzero()[0]
-        count = len(used)
+        count = int(np.count_nonzero(held))
         if count == 1 and self.device.type == "cpu":
+            only = int(held.argmax())
             with np.errstate(over="ignore", invalid="ignore"):
-                row = rows[int(used[0])].numpy() * np.float32(numbers[used[0]])
+                row = rows[only].numpy() * np.float32(numbers[only])
             vector = torch.from_numpy(row + np.float32(0))  # as a sum: no negative zero
         elif 2 * count < self.n:  # reading few rows is faster than a product over all
+            used = held.nonzero()[0]
             factors, index = numbers[used].astype(np.float32), torch.from_numpy(used).to(self.device)
             vector = by_columns(lambda block: _times(factors, block.index_select(0, index)), rows, _worth(count))
         else:
             factors = (numbers if count == self.n else np.where(held, numbers, 0)).astype(np.float32)
-            vector = by_columns(partial(_times, factors), rows, _worth(self.n))
-        alone = bool(
-            np.count_nonzero(numbers) > count
-        )  # weights that are too small or too large, or nan, which propagates
+            vector = _weighted_sum(factors, rows, self.n)
+        alone = bool(np.count_nonzero(numbers) > count)  # too small or too large weights, or nan, which propagates
         if not all_finite(vector):
             vector, alone, held = torch.zeros_like(vector), bool(sizes.any()), np.zeros_like(held)
         if alone:
@@ -363,7 +382,7 @@ class Updates:
         """
         mixed = Updates.__new__(Updates)
         mixed.n, mixed.d, mixed.device, mixed.place = len(mixing), self.d, self.device, self.place
-        mixed.counts = (mixing != 0).to(self.counts) @ self.counts
+        mixed._mixed = self, mixing
         mixed.losses = None if self.losses is None else mixing @ self.losses
         source, before = self._source if self._source is not None and self._matrix is None else (self, None)
         mixed._above = None
@@ -453,7 +472,7 @@ class Updates:
 
 def _are_groups(mixing: Numbers) -> bool:
     """Whether no client is in two rows of ``mixing`` (n', n), and n' < n."""
-    return len(mixing) < mixing.shape[1] and bool(np.count_nonzero(mixing, axis=0).max() <= 1)
+    return len(mixing) < mixing.shape[1] and bool(np.bincount(mixing.nonzero()[1], minlength=1).max() <= 1)
 
 
 def _are_scales(mixing: Numbers) -> bool:
@@ -466,22 +485,27 @@ def _group_sums(mixing: Numbers, rows: Tensor) -> Tensor:
 
     Of few numbers, all groups add a member in one call.
     """
-    out, (groups, members) = rows.new_zeros(len(mixing), rows.shape[1]), np.nonzero(mixing)
-    weights = mixing[groups, members].tolist()
-    if rows.numel() <= CACHED_NUMBERS:
-        turns: dict[tuple[int, float], list[int]] = {}
-        for place, turn in enumerate((np.arange(len(groups)) - np.searchsorted(groups, groups)).tolist()):
-            turns.setdefault((turn, weights[place]), []).append(place)
-        for turn, weight in sorted(turns):
-            some = turns[turn, weight]
-            added = rows.index_select(0, torch.from_numpy(members[some]))
-            out.index_add_(0, torch.from_numpy(groups[some]), added, alpha=weight)
+    groups, members = np.nonzero(mixing)
+    weights, turns = mixing[groups, members], np.arange(len(groups)) - np.searchsorted(groups, groups)
+    first = turns == 0
+    if rows.numel() <= CACHED_NUMBERS and np.count_nonzero(first) == len(mixing) and weights.min() > 0:
+        out = rows.index_select(0, torch.from_numpy(members[first]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            begun = out.numpy()
+            begun += 0  # a sum has no negative zero
+            begun *= weights[first].astype(begun.dtype)[:, None]
+        for turn in range(1, int(turns.max()) + 1):
+            for weight in sorted(set(weights[turns == turn].tolist())):
+                some = (turns == turn) & (weights == weight)
+                added = rows.index_select(0, torch.from_numpy(members[some]))
+                out.index_add_(0, torch.from_numpy(groups[some]), added, alpha=weight)
         return out
+    out = rows.new_zeros(len(mixing), rows.shape[1])
 
     def add_up(some: range) -> None:
         for group in some:
             for place in np.flatnonzero(groups == group).tolist():
-                out[group].add_(rows[int(members[place])], alpha=weights[place])
+                out[group].add_(rows[int(members[place])], alpha=float(weights[place]))
 
     share = max(1, WORTH * len(mixing) // rows.numel())  # number of groups for which it is worth waking a thread
     each(add_up, [range(start, min(start + share, len(mixing))) for start in range(0, len(mixing), share)])
@@ -491,7 +515,7 @@ def _group_sums(mixing: Numbers, rows: Tensor) -> Tensor:
 def _scaled(factors: NDArray[np.float32], rows: Tensor) -> Tensor:
     """The rows (n, d) on the CPU times their factors (n,), to the bytes of the product with a diagonal matrix."""
     out, (n, d) = rows.new_empty(*rows.shape), rows.shape
-    made, together = out.numpy(), max(1, CACHED_NUMBERS // max(1, d))
+    made, given, together = out.numpy(), rows.numpy(), max(1, CACHED_NUMBERS // max(1, d))
 
     def fill(first: int) -> None:
         some = slice(first, first + together)
@@ -499,7 +523,7 @@ def _scaled(factors: NDArray[np.float32], rows: Tensor) -> Tensor:
             columns = slice(start, start + CACHED_NUMBERS)
             block = made[some, columns]
             with np.errstate(over="ignore", invalid="ignore"):
-                np.multiply(rows[some, columns].numpy(), factors[some, None], out=block)
+                np.multiply(given[some, columns], factors[some, None], out=block)
             block += 0  # a sum has no negative zero
 
     each(fill, range(0, n, together))

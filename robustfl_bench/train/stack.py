@@ -15,8 +15,6 @@ from torch import Tensor
 from robustfl_bench.base.abilities import overrides
 from robustfl_bench.numerics.network import stacked
 from robustfl_bench.numerics.network.samples import Batch, Samples
-from robustfl_bench.parts.local_updates.base import LocalUpdate
-from robustfl_bench.parts.local_updates.fedsgd import FedSgd
 from robustfl_bench.parts.protocols.state import State
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.parts import Parts
@@ -31,7 +29,7 @@ NUMBERS = 1 << 24
 
 def can_be_stacked(parts: Parts) -> bool:
     """Whether a round begins with the gradients of the honest clients at the only model, a dense classifier."""
-    if parts.clustering is not None or not _sends_a_gradient(parts.local_update) or parts.dataset.content != "numbers":
+    if parts.clustering is not None or not parts.local_update.sends_a_gradient or parts.dataset.content != "numbers":
         return False
     if overrides(parts.course, "step") or parts.course.clients_compute_alone:
         return False
@@ -42,13 +40,6 @@ def can_be_stacked(parts: Parts) -> bool:
 def at_once(updates: int) -> int:
     """How many trainings are stacked at most, if a round of one of them has so many numbers in its ``updates``."""
     return max(1, min(MOST, NUMBERS // updates))
-
-
-def _sends_a_gradient(update: LocalUpdate) -> bool:
-    """Whether clients compute one gradient, whatever is then made of it."""
-    while isinstance(inner := getattr(update, "inner", None), LocalUpdate):
-        update = inner
-    return isinstance(update, FedSgd)
 
 
 def _trainings(federation: Federation, round: int) -> list[Samples]:

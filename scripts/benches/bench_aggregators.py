@@ -120,18 +120,19 @@ def call(name: str, part: Any, matrix: Tensor, f: int, server: ServerView) -> Ca
     if not name.startswith("attack="):
         return lambda: part(Updates(matrix), server)
     honest = matrix[: len(matrix) - f]
+    clients, label_counts = torch.arange(len(honest)), torch.arange(len(honest) * CLASSES).view(-1, CLASSES)
 
     def view() -> AttackView:
         return AttackView(
             honest=Updates(honest),
-            clients=torch.arange(len(honest)),
+            clients=clients,
             n=len(matrix),
             num_byzantine=f,
             round=0,
             lr=0.1,
             params=server.params,
             previous=None,
-            label_counts=torch.arange(len(honest) * CLASSES).view(-1, CLASSES),
+            label_counts=label_counts,
             rng=server.rng,
             memory={},
             train_own=lambda params: matrix[len(honest) :],

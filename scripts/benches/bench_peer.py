@@ -67,7 +67,7 @@ def byzfl() -> Rules:
         "attack=ipm": lambda f: _of_honest(attacks.InnerProductManipulation(10.0), f),
         "attack=lie": lambda f: _of_honest(attacks.ALittleIsEnough(1.5), f),
         "attack=sign_flip": lambda f: _of_honest(attacks.SignFlipping(), f),
-        "attack=gauss": lambda f: _of_honest(attacks.Gaussian(), f),
+        "attack=gauss": lambda f: _for_each_attacker(attacks.Gaussian(), f),
         "attack=mimic": lambda f: _of_honest(attacks.Mimic(), f),
     }
 
@@ -110,6 +110,11 @@ def _of_a_copy(first: Any) -> Callable[[torch.Tensor], object]:
 
 def _of_honest(attack: Any, f: int) -> Callable[[torch.Tensor], object]:
     return lambda matrix: attack(matrix[: len(matrix) - f])
+
+
+def _for_each_attacker(attack: Any, f: int) -> Callable[[torch.Tensor], object]:
+    """An attack in which every attacker draws for itself, as with ours; the library copies one draw."""
+    return lambda matrix: [attack(matrix[: len(matrix) - f]) for _ in range(f)]
 
 
 def _over_sets(rule: Any, f: int) -> Callable[[torch.Tensor], object]:

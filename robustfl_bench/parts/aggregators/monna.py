@@ -9,7 +9,7 @@ from typing import Annotated
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.sample_weights import reweighted
-from robustfl_bench.numerics.selection import mean_of_lowest, num_kept
+from robustfl_bench.numerics.selection import mean_of_lowest, mean_of_nearest, num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 
@@ -39,6 +39,10 @@ class Monna(Aggregator):
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
+        if updates.products_unknown:
+            trusted = server.update if self.trusted is None else updates.columns[self.trusted]
+            if (nearest := mean_of_nearest(updates, trusted, updates.n - self.num_byzantine)) is not None:
+                return nearest
         if self.trusted is None:
             gram = updates.joint_gram(server.update[None])
             sq_dists = gram.diagonal()[:-1] - 2 * gram[:-1, -1]  # up to the squared length of the trusted update

@@ -1,7 +1,6 @@
 """A pre-aggregation and a rule as one rule (bucketing with Krum: Karimireddy, He, Jaggi, ICLR 2022)."""
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -33,6 +32,6 @@ class PreAggregated(Aggregator):
         self.rule.check_mixed(self.pre_aggregation.num_made(n))
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        unnamed = copy(server)  # shares the values computed so far
-        unnamed.clients = None
+        unnamed = object.__new__(type(server))
+        vars(unnamed).update(vars(server), clients=None)  # shares the values computed so far
         return self.rule(self.pre_aggregation(updates, server.rng), unnamed)

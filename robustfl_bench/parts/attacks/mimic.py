@@ -77,7 +77,7 @@ def _follow(view: AttackView, warmup: int) -> Crafted:
 
 def most_skewed(label_counts: Tensor) -> int:
     """Row of ``label_counts`` (h, c) whose distribution is farthest from uniform; in a tie, the first."""
-    counts = label_counts.double()
+    counts = label_counts.cpu().numpy().astype(np.float64)
     # Up to a constant the squared distance is sum(p^2). Computed from integers it is rounded once, so ties stay ties.
-    skew = (counts**2).sum(dim=1) / counts.sum(dim=1).clamp(min=1) ** 2
-    return int(skew.cpu().numpy().argmax())
+    skew = np.vecdot(counts, counts) / counts.sum(axis=1).clip(min=1) ** 2
+    return int(skew.argmax())

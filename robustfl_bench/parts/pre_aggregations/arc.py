@@ -32,5 +32,5 @@ class Arc(PreAggregation):
     def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         n, f = updates.n, self.num_byzantine
         shortened = 2 * f * num_kept("ARC", n, f) // n
-        radius = float(updates.norms.sort().values[n - 1 - shortened])
+        radius = float(np.sort(updates.norms.cpu().numpy())[n - 1 - shortened])
         return updates.mix(clip_factors(updates.norms, radius).diag())
