@@ -256,7 +256,8 @@ class Track:
         its options, or in several versions of its code, its name has them too.
         """
         held = _held(table)
-        if (key := (type(self), self.experiment, *self.attacks, validated_by)) not in held.read:
+        key = type(self), self.experiment, (*self.attacks,), validated_by
+        if key not in held.read:
             held.read[key] = list(self._read(held, validated_by))
         return held.read[key]
 
@@ -311,7 +312,7 @@ class _Held:
         self.places = defaultdict[tuple[Content, str], list[int]](list)
         for place, (of, seed) in enumerate(zip(self.parts, self._columns["seed"], strict=True)):
             self.places[of.others, str(seed)].append(place)
-        self.read: dict[tuple[type[Track] | str, ...], list[tuple[ArenaRun, str | None]]] = {}
+        self.read: dict[tuple[type[Track], str, tuple[str, ...], str], list[tuple[ArenaRun, str | None]]] = {}
 
     def row(self, place: int) -> dict[str, Any]:
         """What is read of a run."""
