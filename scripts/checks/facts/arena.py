@@ -1,7 +1,7 @@
 """The facts of results/arena/README.md."""
 
 from robustfl_bench.lab.arena.additions import SEARCHING
-from robustfl_bench.lab.arena.track import SERVER
+from robustfl_bench.lab.arena.track import HONEST, SERVER
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.store.evidence import is_part
 from scripts.checks.facts.blindspot import fallen
@@ -46,6 +46,20 @@ def on_images() -> list[object]:
             arena.by_list[place].standings["fltrust"].score.value, scores["fltrust"]]  # fmt: skip
 
 
+def on_phones() -> list[object]:
+    """Of arena devices: how many rules met attackers who search, the best of them, its score and the least one; of how
+    many rules, which three keep least under the list, and what; the score of the server alone."""
+    arena = arena_of("devices")
+    ((place, panel),) = arena.panels.items()
+    rules = [rule for rule in panel.standings if rule not in (SERVER, HONEST) and panel.is_whole(rule)]
+    scores = {rule: panel.standings[rule].score.value for rule in rules}
+    met = sorted((rule for rule in rules if rule not in panel.unmet), key=lambda rule: -scores[rule])
+    listed = arena.by_list[place].standings
+    last = sorted(rules, key=lambda rule: listed[rule].score.value)[:3]
+    return [len(met), readable(met[0]), scores[met[0]], scores[met[-1]], panel.standings[SERVER].score.value,
+            *(of for rule in last for of in (readable(rule), listed[rule].score.value)), len(rules)]  # fmt: skip
+
+
 def foretold() -> list[float]:
     """How well digits foretell the order on images under the list: of all rules, and of their best eight."""
     from robustfl_bench.lab.arena.views.tracks import orders
@@ -78,6 +92,12 @@ FACTS = (
         "rank correlation of {:.2f} ({:.2f} to {:.2f}), and that of the best eight of digits with {:.2f} ({:.2f} to "
         "{:.2f}).",
         foretold,
+        slow=True,
+    ),
+    Fact(
+        "Of the {} rules that met attackers who search {} keeps {:.0f} and the last of them {:.0f}; a model of the "
+        "server's own 50 samples keeps {:.0f}. Under the list {} keeps {:.0f}, {} {:.0f} and {} {:.0f}, of {} rules.",
+        on_phones,
         slow=True,
     ),
     Fact(
