@@ -36,6 +36,7 @@ from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop
 from robustfl_bench.train.federation import federation_of
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 
 RULES = ("average", "coomed", "trmean", "krum", "boba", "geomed", "rfa")
@@ -67,7 +68,7 @@ def memory(rule: str, n: int, d: int, threads: int) -> dict[str, object]:
     federation = federation_of(planned.settings, planned.parts, data)
     matrix, before = 4 * n * federation.network.dim, highest()
     with measured(threads):
-        for _ in loop.run(federation, initial_state(federation)):
+        for _ in loop.run(federation, initial_state(federation), metrics=METRICS):
             pass
     needed = highest() - before
     shape: dict[str, object] = {"n": n, "d": federation.network.dim, "f": f, "threads": threads, "rule": rule}

@@ -50,6 +50,7 @@ from robustfl_bench.runner.experiment.machine import choose_device
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop
 from robustfl_bench.train.federation import federation_of
+from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.precision import set_precision
 from robustfl_bench.train.rounds import initial_state
 from robustfl_bench.train.stack import Stack
@@ -132,7 +133,7 @@ def trained(device: torch.device, *overrides: str) -> tuple[Tensor, Tensor, floa
     federation = federation_of(planned.settings, planned.parts, datasets.load(planned.parts.dataset, None, device))
     set_precision(planned.settings.precision, device)
     start = initial_state(federation)
-    *_, (state, record) = loop.run(federation, start)
+    *_, (state, record) = loop.run(federation, start, metrics=METRICS)
     assert record is not None
     return state.params.cpu(), (state.params - start.params).cpu(), record["test_loss"]
 
@@ -145,7 +146,7 @@ def trained_together(device: torch.device, cells: Sequence[Sequence[str]]) -> tu
     set_precision(plans[0].settings.precision, device)
     federations = [federation_of(planned.settings, planned.parts, data) for planned in plans]
     states, stack = [initial_state(federation) for federation in federations], Stack()
-    runs = [loop.run(*begun) for begun in zip(federations, states, strict=True)]
+    runs = [loop.run(*begun, metrics=METRICS) for begun in zip(federations, states, strict=True)]
     for _ in range(plans[0].settings.rounds):
         stack.prepare(list(zip(federations, states, strict=True)))
         states = [next(run)[0] for run in runs]

@@ -25,6 +25,7 @@ from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop, rounds
 from robustfl_bench.train.federation import federation_of
 from robustfl_bench.train.foresight import Foresight
+from robustfl_bench.train.metrics import METRICS
 
 COLUMNS = ("run_id", "clean_seconds", "simulated_seconds", "trainings")
 
@@ -37,7 +38,7 @@ def clean_seconds(overrides: list[str]) -> float:
     for _ in range(3):
         federation = federation_of(planned.settings, planned.parts, data)
         began = time.process_time()
-        list(loop.run(federation, rounds.initial_state(federation)))
+        list(loop.run(federation, rounds.initial_state(federation), metrics=METRICS))
         seconds.append(time.process_time() - began)
     return min(seconds)
 

@@ -34,6 +34,7 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import loop, rounds
 from robustfl_bench.train.federation import federation_of
+from robustfl_bench.train.metrics import METRICS
 
 COLUMNS = [
     "rule",
@@ -102,7 +103,7 @@ def measure(rule: str, seed: int, attack: Attack, overrides: list[str]) -> dict[
     row: dict[str, float] = {}
     began, status = time.process_time(), "finished"
     try:
-        for _, record in loop.run(federation, rounds.initial_state(federation)):
+        for _, record in loop.run(federation, rounds.initial_state(federation), metrics=METRICS):
             row = record or row
     except Diverged:
         row, status = {"test_accuracy": 1 / federation.clients.num_classes, "test_loss": float("inf")}, "diverged"
