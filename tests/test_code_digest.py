@@ -189,7 +189,7 @@ ROOMS = {
     "models", "clustering", "availability", "schedules", "server_data", "server_optimizers", "corruptions",
 }  # fmt: skip
 RECORDED = re.compile(
-    r"train/(loop|metrics/\w+|evaluation|code_digest)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$|Attack\.poisons$|\.exempt$|\.remembered$"
+    r"train/(loop|metric|metrics/\w+|evaluation|code_digest)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$|Attack\.poisons$|\.exempt$|\.remembered$"
 )
 """What records, names or refuses: it changes no number of the training."""
 
