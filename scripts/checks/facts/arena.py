@@ -1,7 +1,8 @@
 """The facts of results/arena/README.md."""
 
 from robustfl_bench.lab.arena.additions import SEARCHING
-from robustfl_bench.lab.arena.track import HONEST, SERVER
+from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.store.evidence import is_part
 from scripts.checks.facts.blindspot import fallen
@@ -30,34 +31,35 @@ def tuned() -> list[int]:
     return [max(len(of.rules) for of in found), sum(len(of.rules) for of in found), *moved]
 
 
+def searched(arena: Arena) -> tuple[dict[str, float], dict[str, float], list[str]]:
+    """Of an arena with one panel: the scores of its rules and of the server alone, those of its rules under the list,
+    and the rules that met attackers who search, the best first."""
+    ((place, panel),) = arena.panels.items()
+    scores, listed = ({rule: of.score.value for rule, of in held.standings.items()}
+                      for held in (panel, arena.by_list[place]))  # fmt: skip
+    del listed[SERVER]
+    return scores, listed, sorted((rule for rule in listed if rule not in panel.unmet), key=lambda rule: -scores[rule])
+
+
 def on_images() -> list[object]:
     """Of the panel on Fashion-MNIST: the score of the server alone; how many rules met attackers who search, the best
     of them, its score and that of the next; of how many rules FLTrust led under the list, its score there, and with
     those attackers."""
     arena = arena_of("fashion")
-    ((place, panel),) = arena.panels.items()
-    rules = [rule for rule in panel.standings if rule != SERVER]
-    met = sorted(
-        (rule for rule in rules if rule not in panel.unmet), key=lambda rule: -panel.standings[rule].score.value
-    )
-    scores = {rule: of.score.value for rule, of in panel.standings.items()}
+    scores, listed, met = searched(arena)
     first, second = (scores[rule] for rule in met[:2])
-    return [scores[SERVER], len(met), readable(met[0]), first, second, len(rules),
-            arena.by_list[place].standings["fltrust"].score.value, scores["fltrust"]]  # fmt: skip
+    return [scores[SERVER], len(met), readable(met[0]), first, second, len(listed),
+            listed["fltrust"], scores["fltrust"]]  # fmt: skip
 
 
 def on_phones() -> list[object]:
     """Of arena devices: how many rules met attackers who search, the best of them, its score and the least one; of how
     many rules, which three keep least under the list, and what; the score of the server alone."""
     arena = arena_of("devices")
-    ((place, panel),) = arena.panels.items()
-    rules = [rule for rule in panel.standings if rule not in (SERVER, HONEST) and panel.is_whole(rule)]
-    scores = {rule: panel.standings[rule].score.value for rule in rules}
-    met = sorted((rule for rule in rules if rule not in panel.unmet), key=lambda rule: -scores[rule])
-    listed = arena.by_list[place].standings
-    last = sorted(rules, key=lambda rule: listed[rule].score.value)[:3]
-    return [len(met), readable(met[0]), scores[met[0]], scores[met[-1]], panel.standings[SERVER].score.value,
-            *(of for rule in last for of in (readable(rule), listed[rule].score.value)), len(rules)]  # fmt: skip
+    scores, listed, met = searched(arena)
+    last = sorted(listed, key=lambda rule: listed[rule])[:3]
+    return [len(met), readable(met[0]), scores[met[0]], scores[met[-1]], scores[SERVER],
+            *(of for rule in last for of in (readable(rule), listed[rule])), len(listed)]  # fmt: skip
 
 
 def foretold() -> list[float]:
