@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.children import is_leaving
@@ -41,6 +41,9 @@ from robustfl_bench.runner.store.results import of_rows
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
 from robustfl_bench.train.precision import set_precision
 from robustfl_bench.train.settings import DEFINING
+
+if TYPE_CHECKING:
+    from robustfl_bench.runner.experiment import memory
 
 POLL = 1.0
 """Seconds between two looks at a run that another process makes."""
@@ -296,7 +299,7 @@ def _load(request: Request) -> Any:
     return samples.load(request, choose_device(request.settings.device))
 
 
-def _federation(request: Request, data: Any, where: str = "float32") -> Any:
+def _federation(request: Request, data: Any, where: "memory.Where" = "float32") -> Any:
     from robustfl_bench.train.federation import Store, federation_of
     from robustfl_bench.train.storage import InBfloat16, InMemory, OnDisk
 

@@ -99,7 +99,12 @@ def facts(device: str | None) -> dict[str, Any]:
     import torch
 
     return {
-        "versions": {"robustfl-bench": program(), "python": platform.python_version(), **libraries(), **_hydra()},
+        "versions": {
+            "robustfl-bench": program(),
+            "python": platform.python_version(),
+            **libraries(),
+            "hydra-core": _version("hydra-core"),
+        },
         "commit": commit(),
         "host": platform.node(),
         "processor": torch.cuda.get_device_name(device) if device and device.startswith("cuda") else processor(),
@@ -112,15 +117,12 @@ def program() -> str:
     return f"{__version__}.dev0+g{head[:9]}{'.changes' if changes else ''}" if head else __version__
 
 
-@lru_cache(maxsize=1)
 def libraries() -> dict[str, str]:
     """The versions of the packages that can change the numbers of a run; imports none of them."""
-    return {name: version(name) for name in ("torch", "numpy")}
+    return {name: _version(name) for name in ("torch", "numpy")}
 
 
-@lru_cache(maxsize=1)
-def _hydra() -> dict[str, str]:
-    return {"hydra-core": version("hydra-core")}
+_version = lru_cache(version)  # which reads the files of a package
 
 
 _UNITS = {"avx512": "avx512f", "amx": "amx_tile"}
