@@ -10,7 +10,6 @@ from robustfl_bench.base.code_digest import Closure, Tree
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.read.runs import archive, origins
 from robustfl_bench.runner.config import options
-from robustfl_bench.runner.experiment import plan
 from robustfl_bench.runner.store import bridges, kept
 from scripts.generators.bridge import sample
 from scripts.generators.bridge.__main__ import _sheet
@@ -195,7 +194,7 @@ SMALL = ("rounds=1", "num_byzantine=0", "model.hidden=[2]")
 
 def test_a_stored_result_that_a_bridge_leads_to_answers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     first = bench(*SMALL)
-    monkeypatch.setattr(plan, "code_digest", lambda config, files: "1" * 64)
+    monkeypatch.setattr(Closure, "digest", property(lambda _: "1" * 64))
     monkeypatch.setattr(bridges, "lead", lambda digest, closure: len(digest) == 64)
     assert bench(*SMALL).out == f"stored {first.out}"
 

@@ -18,11 +18,12 @@ import pytest
 import torch
 
 import robustfl_bench
+from robustfl_bench.base.code_digest import Closure
 from robustfl_bench.base.errors import ConfigError, Terminated
 from robustfl_bench.parts import datasets
 from robustfl_bench.read.runs import records
 from robustfl_bench.runner.config import identity
-from robustfl_bench.runner.experiment import machine, plan
+from robustfl_bench.runner.experiment import machine
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store import folders, sealed, writing
 from robustfl_bench.runner.store.folders import RunFolder
@@ -168,7 +169,7 @@ def test_a_result_of_other_code_of_the_package_is_named_and_made_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = bench(*SMALL)
-    monkeypatch.setattr(plan, "code_digest", lambda config, files: "1" * 64)
+    monkeypatch.setattr(Closure, "digest", property(lambda _: "1" * 64))
     second = bench(*SMALL)
     assert second.out == first.out
     old = first.out.removeprefix("result: ").partition(" after")[0]

@@ -18,7 +18,6 @@ from robustfl_bench.runner.experiment.summary import score_of_line, tuned_by, wo
 from robustfl_bench.runner.store import bridges, folders, kept, lines
 from robustfl_bench.runner.store.results import fault_of_folder, fault_of_lines
 from robustfl_bench.runner.store.writing import Damaged
-from robustfl_bench.train.code_digest import closure_of
 from robustfl_bench.train.parts import GROUPS
 from robustfl_bench.train.settings import Settings
 
@@ -228,8 +227,7 @@ def _other_code(request: Request, recorded: Mapping[str, Any], digits: int | Non
         return "code that is not recorded"
     if (package := recorded["package"][:digits]) == now["package"][:digits]:
         return None
-    computing = closure_of(request.config, request.outside.sources)
-    return None if bridges.lead(package, computing) else "other code of robustfl_bench"
+    return None if bridges.lead(package, request.computing) else "other code of robustfl_bench"
 
 
 def _other_data(request: Request, recorded: Mapping[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ from copy import copy
 from functools import cache, cached_property
 from typing import Any
 
+from robustfl_bench.base.code_digest import Closure
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.attacks.base import Attack
@@ -19,7 +20,7 @@ from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import networks
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store.folders import RunFolder, slug
-from robustfl_bench.train.code_digest import code_digest
+from robustfl_bench.train.code_digest import closure_of
 from robustfl_bench.train.parts import Parts
 from robustfl_bench.train.settings import SCALARS, Settings, check
 
@@ -117,7 +118,12 @@ class Request(Identified):
 
         A process reads each file once: later edits do not change the code that it has imported.
         """
-        return {"package": code_digest(self.config, self.outside.sources), "parts": self.outside.digests}
+        return {"package": self.computing.digest, "parts": self.outside.digests}
+
+    @cached_property
+    def computing(self) -> Closure:
+        """The code of this package that computes it."""
+        return closure_of(self.config, self.outside.sources)
 
 
 @cache

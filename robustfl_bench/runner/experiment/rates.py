@@ -23,12 +23,17 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
     rule and partition. Kept runs come before those in ``results_dir``. A run that diverged counts as 0; of equal
     rates, the smallest is chosen. Raises NotReady, with the command to run first, if runs are missing.
     """
-    axes = [key for key in compose.swept([f"+experiment={experiment}"]) if key in GROUPS]
+    axes = [key for key in _swept(experiment) if key in GROUPS]
     parts = json.dumps({key: _root_[key] for key in axes}, sort_keys=True)
     found = (_found_once if _is_still else _found)(experiment, parts, str(_root_["results_dir"]))
     if isinstance(found, NotReady):
         raise found
     return found
+
+
+@cache
+def _swept(experiment: str) -> Mapping[str, Sequence[str]]:
+    return compose.swept([f"+experiment={experiment}"])
 
 
 _is_still = False
@@ -59,7 +64,7 @@ _found_once = cache(_found)
 @cache
 def _chosen(experiment: str, written: str, results_dir: str) -> float:
     parts, asked = json.loads(written), f"+experiment={experiment}"
-    swept = compose.swept([asked])
+    swept = _swept(experiment)
     validated: dict[float, list[float]] = {}
     lacking: list[str] = []
     for rate in swept["lr"]:

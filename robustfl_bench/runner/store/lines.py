@@ -157,8 +157,10 @@ _WORDS: Mapping[str, Any] = {"null": None, "true": True, "false": False}
 
 def is_setting(name: str) -> bool:
     """Whether a column of a kept run is part of its identity."""
-    outside = (*FACTS, *GROUPS, *UNHASHED, "file", SEAL, SUPERSEDES)
-    return name not in outside and not name.startswith("last.")
+    return name not in _OUTSIDE and not name.startswith("last.")
+
+
+_OUTSIDE = frozenset((*FACTS, *GROUPS, *UNHASHED, "file", SEAL, SUPERSEDES))
 
 
 def target_of(name: str) -> str:

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -218,12 +219,16 @@ def _identified(columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str
 def _parts(
     root: str, settings: Sequence[tuple[str, Sequence[str]]], choices: Sequence[str] | None
 ) -> Iterator[tuple[str, str | None]]:
-    """Of every line, the settings below a root as the JSON of an identity has them, and what an option contradicts."""
-    names, columns = [name for name, _ in settings], [texts for _, texts in settings]
-    seen: dict[tuple[str, ...], tuple[str, str | None]] = {}
-    for row in zip(*columns, choices if choices is not None and root in GROUPS else columns[0], strict=True):
-        if row not in seen:
-            tree = lines.tree(zip(names, row[:-1], strict=True))
-            part = json.dumps(identity.canonical(tree), sort_keys=True)[1:-1]
-            seen[row] = part, _other_part(root, row[-1], built(tree.get(root))) if root in GROUPS else None
-        yield seen[row]
+    """Of every line, ``_part`` below a root."""
+    names, columns = tuple(name for name, _ in settings), [texts for _, texts in settings]
+    if choices is None or root not in GROUPS:
+        return (_part(root, names, row, None) for row in zip(*columns, strict=True))
+    return (_part(root, names, row[:-1], row[-1]) for row in zip(*columns, choices, strict=True))
+
+
+@lru_cache(10_000)
+def _part(root: str, names: tuple[str, ...], row: tuple[str, ...], option: str | None) -> tuple[str, str | None]:
+    """The settings below a root as the JSON of an identity has them, and what an option contradicts."""
+    tree = lines.tree(zip(names, row, strict=True))
+    part = json.dumps(identity.canonical(tree), sort_keys=True)[1:-1]
+    return part, _other_part(root, option, built(tree.get(root))) if option is not None else None
