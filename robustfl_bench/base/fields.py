@@ -136,9 +136,9 @@ Number = Annotated[float, Option()]
 @cache
 def options_of(cls: type) -> Mapping[str, tuple[Option, Any]]:
     """The fields of a dataclass that are annotated with an ``Option``: this and the type of each."""
-    return MappingProxyType({
-        name: (marks[0], wanted) for name, wanted, *marks in _annotated(cls) if isinstance(marks[0], Option)
-    })  # fmt: skip
+    return MappingProxyType(
+        {name: (marks[0], wanted) for name, wanted, *marks in _annotated(cls) if isinstance(marks[0], Option)}
+    )
 
 
 def scale_of(cls: type) -> str | None:

@@ -82,8 +82,7 @@ def page(paper: MeasuredPaper) -> list[Sheet]:
         note = "rank correlation: Spearman's, of measured and published numbers of the methods; -: fewer than three"
         sheets.append(Sheet([f"{paper.title}: column by column"], heading, columns, labels=2, footnotes=[note]))
     own = (table for table in paper.tables.values() if not table.compared)
-    sheets += [layout.sheet(table, compact=True) for table in own
-               if any(cell.seeds for cell in table.cells.values())]  # fmt: skip
+    sheets += [layout.sheet(table, compact=True) for table in own if any(cell.seeds for cell in table.cells.values())]
     return sheets
 
 

@@ -289,7 +289,7 @@ def _paired(comparison: Comparison, left: Number | None, right: Number | None) -
 
 def _needed(
     comparison: Comparison, look: _Numbers, suffices: tuple[bool, bool], *, in_part: bool = False
-) -> tuple[Margins, ...]:  # fmt: skip
+) -> tuple[Margins, ...]:
     """The margins that must all be true, or all false: those of every cell of an extreme, or of the cell that attains
     it where one ``suffices``. ``in_part``: there the others may lack numbers."""
     left, right = _sides(comparison, look.whole, look.part, suffices if in_part else (False, False))

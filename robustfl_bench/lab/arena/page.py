@@ -170,7 +170,7 @@ def _todos(arena: Arena, of: int) -> list[Todo]:
     return [*[draws] * (alone < arena.track.draws)] + [
         Todo("missing", f"runs of {', '.join(names)}", arena.track.command(names.values(), others))
         for others, names in by_options.items()
-    ]  # fmt: skip
+    ]
 
 
 def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:

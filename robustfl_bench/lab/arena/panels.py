@@ -245,8 +245,7 @@ class Arena:
             return []
         rates = {(run.rule, run.partition): run.lr for run in self.runs if run.validated}
         read = Beside(self.track.name, attacks).read(self.table, "validation_accuracy")
-        return [run for run, share in read
-                if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
+        return [run for run, share in read if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]
 
     def row(self, number: int) -> list[ArenaPanel]:
         """The panels with this number of attackers."""

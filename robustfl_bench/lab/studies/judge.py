@@ -54,9 +54,7 @@ class Trial:
         return ["+experiment=arena/digits_rates", *swept, *extra]
 
 
-FULL = Trial(
-    ("iid", "mild_dirichlet"), ("none", "ipm", "lie", "minmax", "sign_flip", "label_flip", "mimic"), 10
-)  # fmt: skip
+FULL = Trial(("iid", "mild_dirichlet"), ("none", "ipm", "lie", "minmax", "sign_flip", "label_flip", "mimic"), 10)
 QUICK = Trial(("mild_dirichlet",), ("none", "ipm", "lie"), 3)
 
 Accuracies = Mapping[tuple[str, str, str], Mapping[str, float]]

@@ -233,8 +233,7 @@ class Table:
 
     def judged_as(self, stand_in: str) -> dict[Key, Cell]:
         """The same of the cells that one stand-in measured."""
-        return {key: cell for key, cell in self.in_order()
-                if cell.inside is not None and cell.stand_in == stand_in}  # fmt: skip
+        return {key: cell for key, cell in self.in_order() if cell.inside is not None and cell.stand_in == stand_in}
 
     @property
     def diverged(self) -> dict[Key, Cell]:

@@ -34,8 +34,7 @@ def front(arena: Arena, scores: Mapping[str, float]) -> list[str]:
         return cheaper and {*arena.needs.of(other)} <= {*arena.needs.of(rule)}
 
     known = [rule for rule in scores if rule != SERVER and scores[rule] > 0]
-    return [rule for rule in known
-            if not any(scores[other] > scores[rule] and spares(other, rule) for other in known)]  # fmt: skip
+    return [rule for rule in known if not any(scores[other] > scores[rule] and spares(other, rule) for other in known)]
 
 
 def _kind_of_rule(arena: Arena, rule: str) -> str:
