@@ -1,5 +1,7 @@
 """The facts of results/arfl/README.md on ARFL."""
 
+from functools import partial
+
 import pandas as pd
 
 from scripts.checks.facts.fact import Fact
@@ -16,7 +18,7 @@ def weightless() -> list[int]:
 def writers(rule: str, *attacks: tuple[str, int]) -> list[float]:
     """The accuracies of a rule on MNIST by writer under corruptions by a number of clients, in percent."""
     conditions = (f"aggregator == '{rule}' and attack == '{attack}' and num_byzantine == {n}" for attack, n in attacks)
-    return percent("arfl/writers.csv", *conditions, column="final_accuracy")
+    return percent("arfl/writers.csv", *conditions)
 
 
 def over_seeds(rule: str, attack: str, number: int) -> float:
@@ -29,7 +31,7 @@ def over_seeds(rule: str, attack: str, number: int) -> float:
 def lost(rule: str) -> list[float]:
     """The least and largest loss of a rule by half of bad clients on MNIST by writer, and its accuracy without them."""
     clean = writers(rule, ("none", 0))[0]
-    least, most = extremes("arfl/writers.csv", f"aggregator == '{rule}' and num_byzantine == 269", "final_accuracy")
+    least, most = extremes("arfl/writers.csv", f"aggregator == '{rule}' and num_byzantine == 269")
     return [clean - most, clean - least, clean]
 
 
@@ -42,7 +44,7 @@ def cifar10_of_arfl(rule: str) -> list[float]:
 def shakespeare(attack: str, *rules: str) -> list[float]:
     """The accuracies of rules after ten rounds on Shakespeare, in percent."""
     conditions = (f"aggregator == '{rule}' and attack == '{attack}'" for rule in rules)
-    return percent("arfl/shakespeare_quick.csv", *conditions, column="final_accuracy")
+    return percent("arfl/shakespeare_quick.csv", *conditions)
 
 
 def first_in() -> list[int]:
@@ -69,7 +71,7 @@ FACTS = (
         "it does withstand them: {:.1f} to {:.1f} in six columns of bad data, {:.1f} without. With one seed it is the "
         "best in {} of {} of these.",
         lambda: [
-            *extremes("arfl/writers.csv", "aggregator == 'arfl' and attack != 'none'", "final_accuracy"),
+            *extremes("arfl/writers.csv", "aggregator == 'arfl' and attack != 'none'"),
             *writers("arfl", ("none", 0)),
             *first_in(),
         ],
@@ -110,62 +112,50 @@ FACTS = (
         "the authors' code: {:.1f} | `received`, Algorithm 1 | {:.1f}: none |",
         lambda: [
             *writers("arfl", ("label_shuffle", 269)),
-            *percent("arfl/options.csv", "`aggregator.loss_at` == 'received'", column="final_accuracy"),
+            *percent("arfl/options.csv", "`aggregator.loss_at` == 'received'"),
         ],
     ),
     Fact(
         "| 1: {:.1f} | 0.1; 10 | {:.1f}; {:.1f} |",
         lambda: [
             *writers("arfl", ("label_shuffle", 269)),
-            *percent("arfl/options.csv", "`aggregator.regularization` == 0.1", column="final_accuracy"),
-            *percent("arfl/options.csv", "`aggregator.regularization` == 10", column="final_accuracy"),
+            *percent("arfl/options.csv", *(f"`aggregator.regularization` == {lam}" for lam in (0.1, 10))),
         ],
     ),
     Fact(
         "the authors' code: {:.1f} | squared, others alone (Blanchard et al.) | {:.1f}: none |",
         lambda: [
             *writers("mkrum", ("label_shuffle", 269)),
-            *percent("arfl/options.csv", "aggregator == 'mkrum'", column="final_accuracy"),
+            *percent("arfl/options.csv", "aggregator == 'mkrum'"),
         ],
     ),
     Fact(
         "the authors' code: {:.1f} | `heavier`; `smaller` | {:.1f}; {:.1f},",
         lambda: [
             *writers("cfl", ("label_shuffle", 269)),
-            *percent("arfl/options.csv", "`aggregator.group` == 'heavier'", column="final_accuracy"),
-            *percent("arfl/options.csv", "`aggregator.group` == 'smaller'", column="final_accuracy"),
+            *percent("arfl/options.csv", *(f"`aggregator.group` == '{group}'" for group in ("heavier", "smaller"))),
         ],
     ),
     Fact(
         "the authors' code: {:.1f} | `image` | {:.1f} |",
         lambda: [
             *writers("fedavg", ("noisy", 269)),
-            *percent("arfl/options.csv", "`attack.rescale` == 'image'", column="final_accuracy"),
+            *percent("arfl/options.csv", "`attack.rescale` == 'image'"),
         ],
     ),
     Fact(
         "FedAvg on clean data has {:.1f} there",
-        lambda: percent("arfl/cifar10.csv", "attack == 'none'", column="final_accuracy"),
+        lambda: percent("arfl/cifar10.csv", "attack == 'none'"),
     ),
-    Fact(
-        "| ARFL | **{:.1f}** | **69.7** | {:.2f} | {:.2f} |",
-        lambda: cifar10_of_arfl("arfl"),
-    ),
-    Fact(
-        "| CFL | {:.1f} | 50.3 | {:.2f} | {:.2f} |",
-        lambda: cifar10_of_arfl("cfl"),
-    ),
-    Fact(
-        "| FedAvg | {:.1f} | 47.0 | {:.2f} | {:.2f} |",
-        lambda: cifar10_of_arfl("fedavg"),
-    ),
-    Fact(
-        "| RFA | {:.1f} | 40.3 | {:.2f} | {:.2f} |",
-        lambda: cifar10_of_arfl("rfa"),
-    ),
-    Fact(
-        "| Multi-Krum | {:.1f} | 52.3 (14.9) | {:.2f} | {:.2f} |",
-        lambda: cifar10_of_arfl("mkrum"),
+    *(
+        Fact(f"| {words} | {{:.2f}} | {{:.2f}} |", partial(cifar10_of_arfl, rule))
+        for rule, words in (
+            ("arfl", "ARFL | **{:.1f}** | **69.7**"),
+            ("cfl", "CFL | {:.1f} | 50.3"),
+            ("fedavg", "FedAvg | {:.1f} | 47.0"),
+            ("rfa", "RFA | {:.1f} | 40.3"),
+            ("mkrum", "Multi-Krum | {:.1f} | 52.3 (14.9)"),
+        )
     ),
     Fact("all three do from round {} on", weightless),
     Fact(
@@ -174,14 +164,13 @@ FACTS = (
             "arfl/ten_clients.csv",
             "`aggregator.regularization` == 1 and eval_every == 5",
             "`aggregator.regularization` == 0.1",
-            column="final_accuracy",
         ),
     ),
     Fact(
         "{:.1f} to {:.1f} in all six columns, {:.1f} on clean data",
         lambda: [
-            *extremes("arfl/writers.csv", "aggregator == 'arfl' and attack != 'none'", "final_accuracy"),
-            *percent("arfl/writers.csv", "aggregator == 'arfl' and attack == 'none'", column="final_accuracy"),
+            *extremes("arfl/writers.csv", "aggregator == 'arfl' and attack != 'none'"),
+            *percent("arfl/writers.csv", "aggregator == 'arfl' and attack == 'none'"),
         ],
     ),
     Fact(
@@ -193,7 +182,6 @@ FACTS = (
                 for number in (269, 161)
                 for rule in ("arfl", "fedavg")
             ),
-            column="final_accuracy",
         ),
     ),
 )

@@ -1,10 +1,12 @@
 """The facts of results/bench/README.md."""
 
+from functools import partial
+
 import pandas as pd
 
 from robustfl_bench.runner.store.kept import FOLDER, files
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import before, extremes, measured_in, runs
+from scripts.checks.facts.kept import before, ends, extremes, measured_in, runs
 
 
 def rounds_by(column: str, **places: object) -> "pd.Series[float]":
@@ -37,8 +39,7 @@ def rounded_cells() -> list[float]:
 
 def of_rounds(table: "pd.Series[float]") -> list[float]:
     """The least and the largest number of whole rounds."""
-    rounds = table[[str(what).startswith("round") for what, _ in table.index]]
-    return [float(rounds.min()), float(rounds.max())]
+    return ends(table[[str(what).startswith("round") for what, _ in table.index]])
 
 
 def peers(rule: str) -> list[str]:
@@ -80,8 +81,7 @@ def milliseconds(*cases: str) -> list[float]:
 def seconds(runs: int, mps: str) -> list[float]:
     """The least and the largest time of runs that went at once."""
     (times,) = measured_in("cuda/at_once.csv").query("runs == @runs and mps == @mps")["seconds"]
-    found = [float(time) for time in str(times).split()]
-    return [min(found), max(found)]
+    return ends(map(float, str(times).split()))
 
 
 def on_the_gpu() -> int:
@@ -91,56 +91,12 @@ def on_the_gpu() -> int:
 
 
 PAGE = "results/bench/README.md"
+BY_COORDINATE, BY_DISTANCE = ("average", "coomed", "trmean", "meamed"), ("krum", "mkrum", "b_krum", "geomed", "rfa")
+BY_LENGTH = ("cge", "centered_clipping", "caf")
+"""The rules that other packages have, too."""
 
 FACTS = (
-    Fact(
-        "| average | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("average"),
-    ),
-    Fact(
-        "| coomed | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("coomed"),
-    ),
-    Fact(
-        "| trmean | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("trmean"),
-    ),
-    Fact(
-        "| meamed | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("meamed"),
-    ),
-    Fact(
-        "| krum | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("krum"),
-    ),
-    Fact(
-        "| mkrum | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("mkrum"),
-    ),
-    Fact(
-        "| b_krum | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("b_krum"),
-    ),
-    Fact(
-        "| geomed | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("geomed"),
-    ),
-    Fact(
-        "| rfa | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("rfa"),
-    ),
-    Fact(
-        "| cge | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("cge"),
-    ),
-    Fact(
-        "| centered_clipping | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("centered_clipping"),
-    ),
-    Fact(
-        "| caf | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        lambda: peers("caf"),
-    ),
+    *(Fact(f"| {rule} |{' {} |' * 9}", partial(peers, rule)) for rule in (*BY_COORDINATE, *BY_DISTANCE, *BY_LENGTH)),
     Fact(
         "full batches take {:.1f} to {:.1f} times their bare matrix products",
         lambda: of_rounds(rounds_by("x products", samples=600)),

@@ -21,12 +21,12 @@ from scripts.checks.facts.kept import (
 def cells_of_boba(attack: str, *rules: str) -> list[float]:
     """The accuracies of rules under an attack in BOBA's Tables 1 and 2 on MNIST, in percent."""
     cells = (f"aggregator == '{rule}' and attack == '{attack}'" for rule in rules)
-    return percent("boba/runs.csv", *cells, column="final_accuracy")
+    return percent("boba/runs.csv", *cells)
 
 
 def ablation(condition: str) -> list[float]:
     """The least and the largest accuracy of BOBA's Table 4 at quick scale with seed 0, in percent."""
-    return extremes("boba/table4_quick.csv", f"{condition} and seed == 0", column="final_accuracy")
+    return extremes("boba/table4_quick.csv", f"{condition} and seed == 0")
 
 
 def ablation_apart(one: str, other: str) -> float:
@@ -39,7 +39,7 @@ def ablation_apart(one: str, other: str) -> float:
 def ag_news(rule: str, attack: str) -> list[float]:
     """The accuracies of a rule under an attack on AG-News, with the paper's clients and at quick scale, in percent."""
     cell = f"aggregator == '{rule}' and attack == '{attack}' and dataset == 'ag_news'"
-    return [percent(f"boba/{name}.csv", cell, column="final_accuracy")[0] for name in ("ag_news", "quick")]
+    return [percent(f"boba/{name}.csv", cell)[0] for name in ("ag_news", "quick")]
 
 
 def faster_than() -> list[float]:
@@ -95,7 +95,7 @@ def drops(rule: str) -> pd.Series:
 
 def figure(condition: str) -> list[float]:
     """The least and the largest accuracy of runs of Figs. 4, 6, 8 and 14 at quick scale, in percent."""
-    return extremes("boba/figures_quick.csv", f"scale == 'quick' and {condition}", column="final_accuracy")
+    return extremes("boba/figures_quick.csv", f"scale == 'quick' and {condition}")
 
 
 def mixed(rule: str) -> list[float]:
@@ -147,7 +147,7 @@ FACTS = (
         "{:.1f} to {:.1f}",
         lambda: [
             *means("mimic", "rage"),
-            *extremes("boba/outliers.csv", "aggregator == 'rage' and attack == 'mimic'", column="final_accuracy"),
+            *extremes("boba/outliers.csv", "aggregator == 'rage' and attack == 'mimic'"),
         ],
     ),
     Fact("| RAGE, LIE | {:.1f} |", lambda: means("lie", "rage")),
@@ -184,7 +184,6 @@ FACTS = (
         lambda: percent(
             "boba/options.csv",
             *(f"aggregator == '{r}' and attack == 'gauss'" for r in ("average", "avgrej")),
-            column="final_accuracy",
         ),
     ),
     Fact(

@@ -1,7 +1,7 @@
 """The facts of results/brace/README.md."""
 
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import cache, partial
 
 import pandas as pd
 
@@ -30,14 +30,13 @@ def brace_worst() -> list[float]:
     """The largest error of BRACE, Krum and RAR under an attack, and the least and largest of the other rules."""
     worst = brace().max(axis=1)
     others = worst.drop(["brace", "krum", "rar"])
-    return [*(float(worst[rule]) for rule in ("brace", "krum", "rar")), float(others.min()), float(others.max())]
+    return [*(float(worst[rule]) for rule in ("brace", "krum", "rar")), *ends(others)]
 
 
 def brace_first() -> list[object]:
     """In how many columns BRACE has the least error, of how many, and by how much it misses it elsewhere."""
     gap = brace().loc["brace"] - brace().min()
-    missed = gap[gap > 0]
-    return [int((gap == 0).sum()), len(gap), float(missed.min()), float(missed.max())]
+    return [int((gap == 0).sum()), len(gap), *ends(gap[gap > 0])]
 
 
 def gained_by_own_rates() -> float:
@@ -84,6 +83,11 @@ def errors(condition: str, *, path: str = "brace/options.csv") -> float:
     return 1 - float(runs(path).query(condition)["final_accuracy"].item())
 
 
+def error_at(rule: str, attack: str, condition: str = "seed >= 0") -> list[float]:
+    """The same of the only run of a rule under an attack."""
+    return [errors(f"aggregator == '{rule}' and attack == '{attack}' and {condition}")]
+
+
 def fig4(threshold: float, q: float) -> float:
     """The test error of BRACE in its Fig. 4 with a threshold and a non-IID degree."""
     return errors(f"`aggregator.threshold` == {threshold} and `partition.q` == {q}", path="brace/fig4.csv")
@@ -91,8 +95,7 @@ def fig4(threshold: float, q: float) -> float:
 
 def in_table_2a(attacks: Sequence[str], rules: Sequence[str] = (), without: Sequence[str] = ()) -> list[float]:
     """The least and the largest error of rules under attacks in BRACE's Table 2(a)."""
-    values = brace().loc[list(rules) or slice(None)].drop(list(without))[list(attacks)].to_numpy()
-    return [float(values.min()), float(values.max())]
+    return ends(brace().loc[list(rules) or slice(None)].drop(list(without))[list(attacks)].to_numpy().flat)
 
 
 def votes(share: str, attacks: Collection[str] = (), low: int = 1, high: int = 20) -> list[float]:
@@ -155,43 +158,29 @@ FACTS = (
     ),
     Fact(
         "With a rate of 0.2 RAR errs {:.2f}, with 0.001 BRACE {:.2f}",
-        lambda: [
-            errors(f"aggregator == '{rule}' and attack == 'trim_attack' and lr == {rate}")
-            for rule, rate in (("rar", 0.2), ("brace", 0.001))
-        ],
+        lambda: [*error_at("rar", "trim_attack", "lr == 0.2"), *error_at("brace", "trim_attack", "lr == 0.001")],
     ),
     Fact(
         "brings RAR from {:.2f} to {:.2f} and the trimmed mean from {:.2f} to {:.2f} under Min-Max, towards the "
         "printed 0.54 and 0.25, but not the median ({:.2f}); with `unit` the three err {:.2f}, {:.2f} and {:.2f}",
         minmax_signs,
     ),
-    Fact(
-        "| RAR | none | `lr=0.2` | {:.3f} |",
-        lambda: [errors("aggregator == 'rar' and attack == 'none' and lr == 0.2")],
+    *(
+        Fact(f"| {rule} | none | `lr={lr}`{taken} | {{:.3f}} |", partial(error_at, rule.lower(), "none", f"lr == {lr}"))
+        for rule, lr, taken in (
+            ("RAR", 0.2, ""),
+            ("RAR", 0.3, ", taken"),
+            ("BRACE", 0.001, ""),
+            ("BRACE", 0.002, ", taken"),
+            ("BRACE", 0.003, ""),
+        )
     ),
-    Fact(
-        "| RAR | none | `lr=0.3`, taken | {:.3f} |",
-        lambda: [errors("aggregator == 'rar' and attack == 'none' and lr == 0.3")],
-    ),
-    Fact(
-        "| BRACE | none | `lr=0.001` | {:.3f} |",
-        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.001")],
-    ),
-    Fact(
-        "| BRACE | none | `lr=0.002`, taken | {:.3f} |",
-        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.002")],
-    ),
-    Fact(
-        "| BRACE | none | `lr=0.003` | {:.3f} |",
-        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.003")],
-    ),
-    Fact(
-        "| RAR | Min-Max | `lr=0.2 attack.perturbation=inverse_std` | {:.3f} |",
-        lambda: [errors("aggregator == 'rar' and attack == 'minmax' and `attack.perturbation` == 'inverse_std'")],
-    ),
-    Fact(
-        "| RAR | Min-Max | `lr=0.2` (plus) | {:.3f} |",
-        lambda: [errors("aggregator == 'rar' and attack == 'minmax' and `attack.perturbation` == 'std'")],
+    *(
+        Fact(
+            f"| RAR | Min-Max | {words} | {{:.3f}} |",
+            partial(error_at, "rar", "minmax", f"`attack.perturbation` == '{name}'"),
+        )
+        for words, name in (("`lr=0.2 attack.perturbation=inverse_std`", "inverse_std"), ("`lr=0.2` (plus)", "std"))
     ),
     Fact(
         "`attack.factor=1,1.3,1.6,2` have {:.2f}, {:.2f}, {:.2f}, {:.2f} (",
@@ -272,12 +261,7 @@ FACTS = (
     ),
     Fact(
         "RAR ends at {:.2f} (batches of 8, 100 rounds, rate 0.2",
-        lambda: [
-            1
-            - float(
-                runs("brace/options.csv").query("attack == 'gaussian' and aggregator == 'rar'")["final_accuracy"].item()
-            )
-        ],
+        partial(error_at, "rar", "gaussian"),
     ),
     Fact(
         "without attackers too: {:.2f} to {:.2f} of the votes exceed lambda", lambda: votes("vote above the threshold")

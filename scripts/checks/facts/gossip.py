@@ -3,7 +3,7 @@
 from functools import partial
 
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import extremes, percent, runs
+from scripts.checks.facts.kept import ends, extremes, percent, runs
 
 
 def at_nodes(attack: str, *rules: str) -> list[float]:
@@ -15,15 +15,14 @@ def at_nodes(attack: str, *rules: str) -> list[float]:
 def worst_node(attack: str) -> list[float]:
     """The least and the largest accuracy of the worst node over the rules but Krum, means over seeds, in percent."""
     table = runs("gossip/digits_runs.csv").query("attack == @attack and aggregator != 'krum'")
-    means = 100 * table.groupby("aggregator")["last.node_accuracy_worst"].mean()
-    return [float(means.min()), float(means.max())]
+    return ends(100 * table.groupby("aggregator")["last.node_accuracy_worst"].mean())
 
 
 def monna(rule: str, attack: str, beta: float = 0.99, declared: int = 5, topology: str = "complete") -> float:
     """The accuracy after 600 rounds of MoNNA's setting on MNIST, in percent."""
     same = f"aggregator == '{rule}' and attack == '{attack}' and `local_update.beta` == {beta} and rounds == 600"
     where = f"num_byzantine_declared == {declared} and `protocol.topology` == '{topology}'"
-    return percent("gossip/monna_runs.csv", f"{same} and {where}", column="final_accuracy")[0]
+    return percent("gossip/monna_runs.csv", f"{same} and {where}")[0]
 
 
 def minutes_of_monna() -> list[float]:
@@ -58,7 +57,6 @@ FACTS = (
                 lambda rule: percent(
                     "gossip/ring_runs.csv",
                     f"aggregator == '{rule}' and attack == 'lie' and rounds == 90",
-                    column="final_accuracy",
                 ),
                 rule,
             ),

@@ -28,15 +28,14 @@ def measured_in(path: str, **options: Any) -> pd.DataFrame:
     return pd.read_csv(BytesIO(sealed_content(RESULTS / path)), low_memory=False, comment="#", **options)
 
 
-def percent(path: str, *conditions: str, column: str = "best_accuracy") -> list[float]:
+def percent(path: str, *conditions: str, column: str = "final_accuracy") -> list[float]:
     """The number of the only run that meets each condition, in percent."""
     return [100 * float(runs(path).query(condition)[column].item()) for condition in conditions]
 
 
-def extremes(path: str, condition: str, column: str = "best_accuracy", factor: float = 100) -> list[float]:
+def extremes(path: str, condition: str, column: str = "final_accuracy", factor: float = 100) -> list[float]:
     """The least and the largest number of the runs that meet a condition, in percent."""
-    values = factor * runs(path).query(condition)[column]
-    return [float(values.min()), float(values.max())]
+    return ends(factor * runs(path).query(condition)[column])
 
 
 @cache
@@ -108,8 +107,7 @@ def points(path: str, line: str, **places: object) -> list[float]:
 
 def spread(path: str, lines: Iterable[str], factor: float = 1, **places: object) -> list[float]:
     """The least and the largest of the points of several lines of a figure."""
-    values = [factor * value for line in lines for value in points(path, line, **places)]
-    return [min(values), max(values)]
+    return ends([factor * value for line in lines for value in points(path, line, **places)])
 
 
 def before(path: str, column: str, names: Sequence[str], by: str = "model") -> list[float]:
@@ -118,8 +116,10 @@ def before(path: str, column: str, names: Sequence[str], by: str = "model") -> l
     return [float(table[name]) for name in names]
 
 
-def ends(values: Sequence[float]) -> list[float]:
-    return [min(values), max(values)]
+def ends(values: Iterable[float]) -> list[float]:
+    """The least and the largest of some numbers, without those that are unknown."""
+    numbers = pd.Series([*values], dtype=float)
+    return [float(numbers.min()), float(numbers.max())]
 
 
 def diverged_in(path: str, *conditions: str) -> list[str]:

@@ -66,7 +66,7 @@ def cost_of_planning() -> list[float]:
 
 def missed(condition: str) -> float:
     """The accuracy [%] under a single attack that was run again where planning does less harm."""
-    return percent("planned/misses.csv", condition, column="final_accuracy")[0]
+    return percent("planned/misses.csv", condition)[0]
 
 
 PAGE = "results/blindspot/README.md"

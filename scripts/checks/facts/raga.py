@@ -1,9 +1,17 @@
 """The facts of results/raga/README.md."""
 
+from collections.abc import Iterable, Sequence
+from functools import partial
+
 import pandas as pd
 
 from scripts.checks.facts.fact import ROOT, Fact
 from scripts.checks.facts.kept import agreeing, diverged_in, ends, extremes, percent, points, runs, spread
+
+
+def best(path: str, *conditions: str) -> list[float]:
+    """The best accuracy of the only run that meets each condition, in percent."""
+    return percent(path, *conditions, column="best_accuracy")
 
 
 def _raga(phi: float) -> str:
@@ -36,11 +44,21 @@ def fig4_of_raga(*lines: str) -> list[float]:
 
 
 def table_iii(
-    rule: str, attack: str, phi: float = 0.6, path: str = "raga/runs.csv", more: str = "seed == 0"
+    rule: str,
+    attack: str,
+    phi: float = 0.6,
+    path: str = "raga/runs.csv",
+    more: str = "seed == 0",
+    numbers: Sequence[int] = (5, 10, 15, 20),
 ) -> list[float]:
-    """The best accuracies of a rule under an attack by 10, 20, 30 and 40% of the clients, in percent."""
+    """The best accuracies of a rule under an attack by so many of the 50 clients, in percent."""
     condition = f"aggregator == '{rule}' and attack == '{attack}' and {_raga(phi)} and {more}"
-    return percent(path, *(f"{condition} and num_byzantine == {number}" for number in (5, 10, 15, 20)))
+    return best(path, *(f"{condition} and num_byzantine == {number}" for number in numbers))
+
+
+def each_of(path: str, rules: Iterable[str], condition: str) -> list[float]:
+    """The best accuracies of rules in the only run of each that meets a condition, in percent."""
+    return best(path, *(f"aggregator == '{rule}' and {condition}" for rule in rules))
 
 
 def on_cifar10(path: str, condition: str) -> list[float]:
@@ -58,9 +76,7 @@ _MLP, _SIX = "model == 'mlp'", 6 * "{:.1f} | "
 def lie_of(path: str, noise: str) -> list[float]:
     """The accuracy under LIE by 40%, of RAGA, Median, Byrd-SAGA, RFA and MCA, in percent."""
     chosen = f"attack == 'lie' and num_byzantine == 20 and {noise} and {_raga(0.6)} and {_OF_CLASSES}"
-    return percent(
-        path, *(f"aggregator == '{rule}' and {chosen}" for rule in ("raga", "median", "byrd_saga", "rfa", "mca"))
-    )
+    return each_of(path, ("raga", "median", "byrd_saga", "rfa", "mca"), chosen)
 
 
 def near_in_table_iii(phi: float) -> list[int]:
@@ -91,9 +107,15 @@ def of_seed_0(
     """The best accuracies of cells with seed 0, each a rule, an attack and a number of attackers, in percent; by
     default of Table II."""
     where = f"{more} and seed == 0 and `partition.alpha` == {phi}"
-    return percent(
+    return best(
         path, *(f"{where} and aggregator == '{r}' and attack == '{a}' and num_byzantine == {n}" for r, a, n in cells)
     )
+
+
+def at_rates(rule: str) -> list[float]:
+    """A rule under sign flipping by 20% in Table III, and its best accuracies at two larger rates, in percent."""
+    rates = (f"aggregator == '{rule}' and lr == {lr}" for lr in (0.1, 0.3))
+    return [*table_iii(rule, "sign_flip", numbers=(10,)), *best("raga/rates.csv", *rates)]
 
 
 def with_other_settings(phi: float, *cells: tuple[str, str, int]) -> list[float]:
@@ -121,9 +143,13 @@ def ahead_in_table_ii() -> list[int]:
     return [int((best["raga"] > best.drop(columns="raga").max(axis=1)).sum()), len(best)]
 
 
-def other_reading(condition: str) -> list[float]:
-    """RAGA's accuracy with 40% Byzantine under another reading of an attack, in percent."""
-    return percent("raga/options.csv", f"aggregator == 'raga' and num_byzantine == 20 and {_raga(0.6)} and {condition}")
+def other_readings(*conditions: str) -> list[float]:
+    """RAGA's accuracies with 40% Byzantine under other readings of an attack, in percent."""
+    own = f"aggregator == 'raga' and num_byzantine == 20 and {_raga(0.6)}"
+    return best("raga/options.csv", *(f"{own} and {condition}" for condition in conditions))
+
+
+_OWN_SIGNS, _NO_NOISE = "`attack.flip` == 'own'", "`attack.noise`.isna() and attack == 'lie'"
 
 
 _TABLE_III = "raga/runs.csv"
@@ -156,7 +182,7 @@ FACTS = (
         "median. At a rate of 0.3 the median has {:.1f} and RFA, a geometric median too, {:.1f}, where RAGA has {:.1f}",
         lambda: [
             *raga_first(0.6),
-            *percent("raga/rates.csv", *(f"aggregator == '{rule}' and lr == 0.3" for rule in ("median", "rfa"))),
+            *each_of("raga/rates.csv", ("median", "rfa"), "lr == 0.3"),
             table_iii("raga", "sign_flip")[1],
         ],
     ),
@@ -179,13 +205,22 @@ FACTS = (
         "| FedAvg, noise at 10 to 40% | {:.1f} to {:.1f} | 9.8",
         lambda: ends(table_iii("fedavg", "gaussian")),
     ),
-    Fact(
-        "| MCA, sign flipping at 20, 30, 40% | {:.1f}, {:.1f}, {:.1f} | 87.9",
-        lambda: table_iii("mca", "sign_flip")[1:],
-    ),
-    Fact(
-        "| RFA, sign flipping at 40% | {:.1f} | 92.3",
-        lambda: table_iii("rfa", "sign_flip")[3:],
+    *(
+        Fact(f"| {words}", partial(table_iii, rule, attack, phi, numbers=numbers))
+        for words, rule, attack, phi, numbers in (
+            (
+                "MCA, sign flipping at 20, 30, 40% | {:.1f}, {:.1f}, {:.1f} | 87.9",
+                "mca",
+                "sign_flip",
+                0.6,
+                (10, 15, 20),
+            ),
+            ("RFA, sign flipping at 40% | {:.1f} | 92.3", "rfa", "sign_flip", 0.6, (20,)),
+            ("RFA, sign flipping at 40% | {:.1f} | 92.0", "rfa", "sign_flip", 0.2, (20,)),
+            ("RFA, noise at 40% | {:.1f} | 91.7", "rfa", "gaussian", 0.2, (20,)),
+            ("FedAvg, LIE at 30, 40% | {:.1f}, {:.1f} | 88.0", "fedavg", "lie", 0.6, (15, 20)),
+            ("RAGA | {:.2f} (published 95.00) | | | |", "raga", "sign_flip", 0.6, (10,)),
+        )
     ),
     Fact(
         "With ten it has {:.1f}, at 30% {:.1f} (90.8), and under noise at 40% {:.1f} (92.3; three steps: {:.1f};",
@@ -197,18 +232,6 @@ FACTS = (
     Fact(
         "With 10 steps it has {:.1f}, and at 30%, where three of five seeds diverge with three, {:.1f} (91.2) |",
         lambda: with_ten_in_table_iii(0.2, ("sign_flip", 20), ("sign_flip", 15)),
-    ),
-    Fact(
-        "| RFA, sign flipping at 40% | {:.1f} | 92.0",
-        lambda: table_iii("rfa", "sign_flip", 0.2)[3:],
-    ),
-    Fact(
-        "| RFA, noise at 40% | {:.1f} | 91.7",
-        lambda: table_iii("rfa", "gaussian", 0.2)[3:],
-    ),
-    Fact(
-        "| FedAvg, LIE at 30, 40% | {:.1f}, {:.1f} | 88.0",
-        lambda: table_iii("fedavg", "lie")[2:],
     ),
     Fact(
         "All {} cells are measured, in {} of them a model diverged (`robustfl-results table raga/table2`). {} are "
@@ -260,19 +283,12 @@ FACTS = (
         "diverges or ends near chance but in {} of {} runs, as printed",
         lambda: fedavg_of_lenet()[2:],
     ),
-    Fact(
-        "| Median | | {:.2f} (published 91.32) | {:.2f} | {:.2f} |",
-        lambda: [
-            table_iii("median", "sign_flip")[1],
-            *percent("raga/rates.csv", *(f"aggregator == 'median' and lr == {lr}" for lr in (0.1, 0.3))),
-        ],
-    ),
-    Fact(
-        "| RFA | | {:.2f} (published 91.86) | {:.2f} | {:.2f} |",
-        lambda: [
-            table_iii("rfa", "sign_flip")[1],
-            *percent("raga/rates.csv", *(f"aggregator == 'rfa' and lr == {lr}" for lr in (0.1, 0.3))),
-        ],
+    *(
+        Fact(f"| {words}) | {{:.2f}} | {{:.2f}} |", partial(at_rates, rule))
+        for rule, words in (
+            ("median", "Median | | {:.2f} (published 91.32"),
+            ("rfa", "RFA | | {:.2f} (published 91.86"),
+        )
     ),
     Fact(
         "{} of {} cells; in four the model diverged. {} are within 2 points.",
@@ -282,26 +298,16 @@ FACTS = (
         "{} of {} cells, in three the model diverged. {} are within 2 points.",
         lambda: near_in_table_iii(0.2),
     ),
-    Fact(
-        "(`attack.noise=null`) | {:.1f} | {:.1f} |",
-        lambda: [
-            *other_reading(f"{_OF_CLASSES} and `attack.flip` == 'own'"),
-            *other_reading(f"{_OF_CLASSES} and `attack.noise`.isna() and attack == 'lie'"),
-        ],
-    ),
-    Fact(
-        "(`byzantine_share_by=data`) | {:.1f} | {:.1f} |",
-        lambda: [
-            *other_reading("byzantine_share_by == 'data' and `attack.flip` == 'own'"),
-            *other_reading("byzantine_share_by == 'data' and `attack.noise`.isna() and attack == 'lie'"),
-        ],
-    ),
-    Fact(
-        "(`partition.per=client`) | {:.1f} | {:.1f} |",
-        lambda: [
-            *other_reading("`partition.per` == 'client' and `attack.flip` == 'own'"),
-            *other_reading("`partition.per` == 'client' and `attack.noise`.isna() and attack == 'lie'"),
-        ],
+    *(
+        Fact(
+            f"(`{words}`) | {{:.1f}} | {{:.1f}} |",
+            partial(other_readings, *(f"{condition} and {attack}" for attack in (_OWN_SIGNS, _NO_NOISE))),
+        )
+        for words, condition in (
+            ("attack.noise=null", _OF_CLASSES),
+            ("byzantine_share_by=data", "byzantine_share_by == 'data'"),
+            ("partition.per=client", "`partition.per` == 'client'"),
+        )
     ),
     Fact(
         "(as in the table) | {:.1f} | |",
@@ -313,7 +319,7 @@ FACTS = (
     ),
     Fact(
         "`attack.noise=shared attack.spread=parameters`) | | {:.1f} |",
-        lambda: other_reading("`attack.noise` == 'shared'"),
+        lambda: other_readings("`attack.noise` == 'shared'"),
     ),
     Fact(
         "FedAvg is explained by neither: {:.1f} and {:.1f} (85.9)",
@@ -324,14 +330,11 @@ FACTS = (
     ),
     Fact(
         "(`attack.flip=own`) it has {:.1f}.",
-        lambda: percent("raga/options.csv", "aggregator == 'fedavg' and num_byzantine == 5 and `attack.flip` == 'own'"),
+        lambda: best("raga/options.csv", "aggregator == 'fedavg' and num_byzantine == 5 and `attack.flip` == 'own'"),
     ),
     Fact(
         "(Byrd-SAGA {:.1f}, MCA {:.1f}; published",
-        lambda: percent(
-            "raga/runs.csv",
-            *(f"aggregator == '{rule}' and {_raga(0.6)} and attack == 'none'" for rule in ("byrd_saga", "mca")),
-        ),
+        lambda: each_of(_TABLE_III, ("byrd_saga", "mca"), f"{_raga(0.6)} and attack == 'none'"),
     ),
     Fact(
         "| Median, noise at 20%, sign flipping at 10, 20, 40% | {:.1f}; {:.1f}, {:.1f}, {:.1f} |",
@@ -339,10 +342,6 @@ FACTS = (
             table_iii("median", "gaussian", 0.2)[1],
             *(table_iii("median", "sign_flip", 0.2)[i] for i in (0, 1, 3)),
         ],
-    ),
-    Fact(
-        "| RAGA | {:.2f} (published 95.00) | | | |",
-        lambda: [table_iii("raga", "sign_flip")[1]],
     ),
     Fact(
         "nothing but RAGA learns with LeNet ({:.1f}; the others",
@@ -360,9 +359,7 @@ FACTS = (
     ),
     Fact(
         "All four runs end between {:.2f} and {:.2f}",
-        lambda: extremes(
-            _TABLE_III, f"aggregator == 'fedavg' and {_raga(0.6)} and attack == 'gaussian'", "final_accuracy"
-        ),
+        lambda: extremes(_TABLE_III, f"aggregator == 'fedavg' and {_raga(0.6)} and attack == 'gaussian'"),
     ),
     Fact(
         "with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}",
@@ -377,10 +374,7 @@ FACTS = (
     ),
     Fact(
         "(FedAvg {:.1f}, Median {:.1f}, RFA {:.1f} without attack",
-        lambda: percent(
-            _TABLE_III,
-            *(f"aggregator == '{rule}' and {_raga(0.6)} and attack == 'none'" for rule in ("fedavg", "median", "rfa")),
-        ),
+        lambda: each_of(_TABLE_III, ("fedavg", "median", "rfa"), f"{_raga(0.6)} and attack == 'none'"),
     ),
     Fact(
         "the test loss is {:.2f}, {:.2f}, {:.2f} and {:.2f} without attack and {:.2f}, {:.2f}, {:.2f} and {:.2f} under",

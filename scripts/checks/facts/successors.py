@@ -42,7 +42,6 @@ FACTS = (
                 percent,
                 "successors/fed_nga.csv",
                 *(f"attack == '{attack}' and eval_every == 10 and num_byzantine == {f}" for f in attackers),
-                column="final_accuracy",
             ),
         )
         for attack, words, attackers in (
