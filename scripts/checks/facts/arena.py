@@ -113,11 +113,7 @@ FACTS = (
         lambda: fallen()[:2],
         slow=True,
     ),
-    Fact(
-        "{} rules so far, of whose {} scores tuning raises {} beyond the seeds and lowers {}.",
-        tuned,
-        slow=True,
-    ),
+    Fact("{} rules so far, of whose {} scores tuning raises {} beyond the seeds and lowers {}.", tuned, slow=True),
     Fact(
         "The kept runs took {:.1f} hours of one core: {:.1f} for the rules as they come, {:.1f} for those "
         "tuned, {:.1f} in other tracks, {:.1f} beside nudged models, and {:.1f} against attackers",

@@ -80,10 +80,7 @@ FACTS = (
         "with the labels of half of the clients shuffled all five rules have {:.1f}, as they",
         lambda: sorted({round(number, 1) for number in shakespeare("label_shuffle", *FIVE)}),
     ),
-    Fact(
-        "(Fig. 7): of {} honest clients none differs by more than {:.3f}.",
-        from_honest_fedavg,
-    ),
+    Fact("(Fig. 7): of {} honest clients none differs by more than {:.3f}.", from_honest_fedavg),
     Fact(
         "{:.1f} with half of the clients flipped to one label, {:.1f} shuffled, {:.1f} noisy",
         lambda: writers("fedavg", ("label_flip_one", 269), ("label_shuffle", 269), ("noisy", 269)),
@@ -124,10 +121,7 @@ FACTS = (
     ),
     Fact(
         "the authors' code: {:.1f} | squared, others alone (Blanchard et al.) | {:.1f}: none |",
-        lambda: [
-            *writers("mkrum", ("label_shuffle", 269)),
-            *percent("arfl/options.csv", "aggregator == 'mkrum'"),
-        ],
+        lambda: [*writers("mkrum", ("label_shuffle", 269)), *percent("arfl/options.csv", "aggregator == 'mkrum'")],
     ),
     Fact(
         "the authors' code: {:.1f} | `heavier`; `smaller` | {:.1f}; {:.1f},",
@@ -138,15 +132,9 @@ FACTS = (
     ),
     Fact(
         "the authors' code: {:.1f} | `image` | {:.1f} |",
-        lambda: [
-            *writers("fedavg", ("noisy", 269)),
-            *percent("arfl/options.csv", "`attack.rescale` == 'image'"),
-        ],
+        lambda: [*writers("fedavg", ("noisy", 269)), *percent("arfl/options.csv", "`attack.rescale` == 'image'")],
     ),
-    Fact(
-        "FedAvg on clean data has {:.1f} there",
-        lambda: percent("arfl/cifar10.csv", "attack == 'none'"),
-    ),
+    Fact("FedAvg on clean data has {:.1f} there", lambda: percent("arfl/cifar10.csv", "attack == 'none'")),
     *(
         Fact(f"| {words} | {{:.2f}} | {{:.2f}} |", partial(cifar10_of_arfl, rule))
         for rule, words in (

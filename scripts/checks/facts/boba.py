@@ -145,10 +145,7 @@ FACTS = (
     Fact(
         "| RAGE, Mimic | {:.1f} | 63.9 (2.3) | open. Which client is copied does not decide it: three others lead to "
         "{:.1f} to {:.1f}",
-        lambda: [
-            *means("mimic", "rage"),
-            *extremes("boba/outliers.csv", "aggregator == 'rage' and attack == 'mimic'"),
-        ],
+        lambda: [*means("mimic", "rage"), *extremes("boba/outliers.csv", "aggregator == 'rage' and attack == 'mimic'")],
     ),
     Fact("| RAGE, LIE | {:.1f} |", lambda: means("lie", "rage")),
     Fact("| TrMean, IPM | {:.1f} |", lambda: means("ipm", "trmean")),
@@ -182,14 +179,10 @@ FACTS = (
     Fact(
         "| Average {:.1f}, AvgRej {:.1f} |",
         lambda: percent(
-            "boba/options.csv",
-            *(f"aggregator == '{r}' and attack == 'gauss'" for r in ("average", "avgrej")),
+            "boba/options.csv", *(f"aggregator == '{r}' and attack == 'gauss'" for r in ("average", "avgrej"))
         ),
     ),
-    Fact(
-        "CooMed {:.1f} (89.6), ByGARS {:.1f} (85.0)",
-        lambda: cells_of_boba("lie", "coomed", "bygars"),
-    ),
+    Fact("CooMed {:.1f} (89.6), ByGARS {:.1f} (85.0)", lambda: cells_of_boba("lie", "coomed", "bygars")),
     Fact(
         "Average {:.1f}, {:.1f} (90.0, 90.8); GeoMed {:.1f}, {:.1f} (91.2",
         lambda: [cells_of_boba(a, r)[0] for r in ("average", "geomed") for a in ("minmax", "minsum")],
@@ -254,14 +247,8 @@ FACTS = (
         "quick scale {:.1f} and {:.1f}.",
         lambda: [ag_news("boba", attack)[place] for place in (0, 1) for attack in ("none", "ipm")],
     ),
-    Fact(
-        "BOBA takes {:.2f} of one Gram matrix",
-        lambda: before("../boba/fig3", "per_gram", ["boba"], "rule"),
-    ),
-    Fact(
-        "and is faster than {} of the {} baselines; no rule",
-        faster_than,
-    ),
+    Fact("BOBA takes {:.2f} of one Gram matrix", lambda: before("../boba/fig3", "per_gram", ["boba"], "rule")),
+    Fact("and is faster than {} of the {} baselines; no rule", faster_than),
     Fact(
         "no rule takes more than {:.1f} Gram matrices",
         lambda: extremes("boba/fig3.csv", "rule != 'sort'", "per_gram", 1)[1:],

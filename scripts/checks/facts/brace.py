@@ -119,10 +119,7 @@ FACTS = (
             *brace_first()[:2],
         ],
     ),
-    Fact(
-        "no rate of five gains more than {:.2f} points over the rate taken",
-        lambda: [gained_by_own_rates()],
-    ),
+    Fact("no rate of five gains more than {:.2f} points over the rate taken", lambda: [gained_by_own_rates()]),
     *(
         Fact(
             f"| {title} |{' {:.2f} |' * 6} {{:.1f}} | {'{:,.1f}' if ways[1:-1] else '-'} | {{:,.1f}} |",
@@ -190,18 +187,12 @@ FACTS = (
         "0 is best at q = 0.1 and 0.5, {:.2f} and {:.2f}; 5, the printed value, has {:.2f} and {:.2f}.",
         lambda: [fig4(t, q) for t in (0, 5) for q in (0.1, 0.5)],
     ),
-    Fact(
-        "Seen: {:.2f} and {:.2f} with 40.",
-        lambda: [fig4(40, q) for q in (0.1, 0.5)],
-    ),
+    Fact("Seen: {:.2f} and {:.2f} with 40.", lambda: [fig4(40, q) for q in (0.1, 0.5)]),
     Fact(
         "from 5 to 20 errors grow by {:.2f} at q = 0.1 and by {:.2f} at q = 0.5",
         lambda: [fig4(20, q) - fig4(5, q) for q in (0.1, 0.5)],
     ),
-    Fact(
-        "learns little at any degree ({:.2f} to {:.2f}).",
-        lambda: spread("brace/fig3b_quick.csv", ["rar"]),
-    ),
+    Fact("learns little at any degree ({:.2f} to {:.2f}).", lambda: spread("brace/fig3b_quick.csv", ["rar"])),
     Fact(
         "| RAR, signSGD, RLR and BRACE learn equally well without attack | {:.2f} to {:.2f} |",
         lambda: in_table_2a(["none"], ["rar", "signsgd", "rlr", "brace"]),
@@ -217,14 +208,8 @@ FACTS = (
             *brace().loc[["median", "trimmed_mean"], "trim_attack"],
         ],
     ),
-    Fact(
-        "| not here: {:.2f} to {:.2f} |",
-        lambda: in_table_2a(["minmax", "minsum"], ["median", "trimmed_mean"]),
-    ),
-    Fact(
-        "| not with our attack: {:.2f} (BRACE: {:.2f}).",
-        lambda: brace().loc[["rar", "brace"], "adaptive"].tolist(),
-    ),
+    Fact("| not here: {:.2f} to {:.2f} |", lambda: in_table_2a(["minmax", "minsum"], ["median", "trimmed_mean"])),
+    Fact("| not with our attack: {:.2f} (BRACE: {:.2f}).", lambda: brace().loc[["rar", "brace"], "adaptive"].tolist()),
     Fact(
         "| RAR does not ({:.2f}), Krum, median and trimmed mean do, at {:.2f} to {:.2f}. signSGD, RLR and BRACE do not "
         "|",
@@ -259,10 +244,7 @@ FACTS = (
         "BRACE goes from {:.2f} to {:.2f}, Krum from {:.2f} to {:.2f}. RAR learns",
         lambda: [points("brace/fig3b_quick.csv", rule, x=x)[0] for rule in ("brace", "krum") for x in (0.1, 0.9)],
     ),
-    Fact(
-        "RAR ends at {:.2f} (batches of 8, 100 rounds, rate 0.2",
-        partial(error_at, "rar", "gaussian"),
-    ),
+    Fact("RAR ends at {:.2f} (batches of 8, 100 rounds, rate 0.2", partial(error_at, "rar", "gaussian")),
     Fact(
         "without attackers too: {:.2f} to {:.2f} of the votes exceed lambda", lambda: votes("vote above the threshold")
     ),

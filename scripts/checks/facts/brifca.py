@@ -92,10 +92,7 @@ PAGE = "results/arfl/README.md"
 FACTS = (
     Fact(
         "in every cell: by {:.2f} to {:.2f} as the text describes it, by {:.2f} to {:.2f} with the authors' code.",
-        lambda: [
-            *ifca_behind(lambda *cell: float(distances(*cell).mean())),
-            *ifca_behind(published),
-        ],
+        lambda: [*ifca_behind(lambda *cell: float(distances(*cell).mean())), *ifca_behind(published)],
     ),
     Fact(
         "with 10 clusters IFCA is worse ({:.2f} against {:.2f}), with 5 no difference shows ({:.2f} and {:.2f}).",
@@ -107,17 +104,11 @@ FACTS = (
     ),
     Fact(
         "by {:.2f} to {:.2f} in the fair variant and by {:.2f} to {:.2f} as published.",
-        lambda: [
-            *ifca_behind(lambda *cell: float(distances(*cell).mean())),
-            *ifca_behind(published),
-        ],
+        lambda: [*ifca_behind(lambda *cell: float(distances(*cell).mean())), *ifca_behind(published)],
     ),
     Fact(
         "in {} of {} steps as published and in {} of {} in the fair variant",
-        lambda: [
-            *more_clusters(published),
-            *more_clusters(lambda *cell: float(distances(*cell).mean())),
-        ],
+        lambda: [*more_clusters(published), *more_clusters(lambda *cell: float(distances(*cell).mean()))],
     ),
     Fact(
         "the distance at d = 20 falls from 0.2 to between {:.2f} and {:.2f}.",

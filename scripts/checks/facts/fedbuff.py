@@ -133,10 +133,7 @@ FACTS = (
         lambda: gains("average", "none", "label_flip"),
     ),
     *(
-        Fact(
-            f"| {rule} |{' {:+.1f} [{:.1f}, {:.1f}] |' * 3}",
-            partial(gains, rule, "none", "ipm", "label_flip"),
-        )
+        Fact(f"| {rule} |{' {:+.1f} [{:.1f}, {:.1f}] |' * 3}", partial(gains, rule, "none", "ipm", "label_flip"))
         for rule in ("coomed", "mkrum")
     ),
     Fact(

@@ -55,8 +55,7 @@ FACTS = (
             f"| `{rule}` | {{:.2f}} |",
             partial(
                 lambda rule: percent(
-                    "gossip/ring_runs.csv",
-                    f"aggregator == '{rule}' and attack == 'lie' and rounds == 90",
+                    "gossip/ring_runs.csv", f"aggregator == '{rule}' and attack == 'lie' and rounds == 90"
                 ),
                 rule,
             ),

@@ -82,8 +82,7 @@ FACTS = (
         lambda: ends([float(of(sites.EIGHT, rule, "capped", sites.CLAIMED).mean()) for rule in RULES]),
     ),
     Fact(
-        "no more than {:.1f} points below no weights in the means",
-        lambda: [max(below("capped", "none", "label_flip"))],
+        "no more than {:.1f} points below no weights in the means", lambda: [max(below("capped", "none", "label_flip"))]
     ),
     Fact("by attack and `weighting`: {} ## How", partial(table, "eight")),
     Fact("by a smaller site or by the largest: {} The setting", partial(table, "six")),
@@ -92,10 +91,7 @@ FACTS = (
         "The best rule, `norm_bound` with weights by samples, keeps {:.1f}%.",
         partial(best, False, "norm_bound", "samples"),
     ),
-    Fact(
-        "the best rule is SignGuard without weights with {:.1f}%",
-        partial(best, True, "signguard", "none"),
-    ),
+    Fact("the best rule is SignGuard without weights with {:.1f}%", partial(best, True, "signguard", "none")),
     Fact(
         "the average by samples has {:.1f}%, {:.1f} points more than the largest alone [{:.1f}, {:.1f}]",
         lambda: [clean("average", "samples"), *lost(sites.SIX, ("coomed", "samples"), ("average", "samples"))],

@@ -51,10 +51,7 @@ FACTS = (
     ),
     Fact(
         "`ipm` ruins it, to {:.1f}% on `iid`: {:.1f} points below the median",
-        lambda: [
-            float(fedscs()["test_accuracy"]["fed_scs", "iid", "ipm"]),
-            -over("coomed", ("iid", "ipm"))[0],
-        ],
+        lambda: [float(fedscs()["test_accuracy"]["fed_scs", "iid", "ipm"]), -over("coomed", ("iid", "ipm"))[0]],
     ),
     Fact(
         "FedSCS has {:.1f}%, FedAvg {:.1f}%: a difference of {:+.1f} points [{:.1f}, {:.1f}] over {} seeds",

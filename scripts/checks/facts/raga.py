@@ -188,10 +188,7 @@ FACTS = (
     ),
     Fact(
         "with phi 0.6 and 0.2, has {:.1f} and {:.1f} then, without attack {:.1f} and {:.1f}.",
-        lambda: [
-            *mca_over_seeds("attack == 'sign_flip' and num_byzantine == 20"),
-            *mca_over_seeds("attack == 'none'"),
-        ],
+        lambda: [*mca_over_seeds("attack == 'sign_flip' and num_byzantine == 20"), *mca_over_seeds("attack == 'none'")],
     ),
     Fact(
         "leaves RAGA, Median, Byrd-SAGA, RFA and MCA at {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} at 40%, noise for "
@@ -201,10 +198,7 @@ FACTS = (
             *lie_of("raga/runs.csv", "`attack.noise` == 'each'"),
         ],
     ),
-    Fact(
-        "| FedAvg, noise at 10 to 40% | {:.1f} to {:.1f} | 9.8",
-        lambda: ends(table_iii("fedavg", "gaussian")),
-    ),
+    Fact("| FedAvg, noise at 10 to 40% | {:.1f} to {:.1f} | 9.8", lambda: ends(table_iii("fedavg", "gaussian"))),
     *(
         Fact(f"| {words}", partial(table_iii, rule, attack, phi, numbers=numbers))
         for words, rule, attack, phi, numbers in (
@@ -279,10 +273,7 @@ FACTS = (
         "learns without attack and under LIE alone, {:.2f} with phi 0.6, the mean of {} seeds (published 95.54)",
         lambda: fedavg_of_lenet()[:2],
     ),
-    Fact(
-        "diverges or ends near chance but in {} of {} runs, as printed",
-        lambda: fedavg_of_lenet()[2:],
-    ),
+    Fact("diverges or ends near chance but in {} of {} runs, as printed", lambda: fedavg_of_lenet()[2:]),
     *(
         Fact(f"| {words}) | {{:.2f}} | {{:.2f}} |", partial(at_rates, rule))
         for rule, words in (
@@ -290,14 +281,8 @@ FACTS = (
             ("rfa", "RFA | | {:.2f} (published 91.86"),
         )
     ),
-    Fact(
-        "{} of {} cells; in four the model diverged. {} are within 2 points.",
-        lambda: near_in_table_iii(0.6),
-    ),
-    Fact(
-        "{} of {} cells, in three the model diverged. {} are within 2 points.",
-        lambda: near_in_table_iii(0.2),
-    ),
+    Fact("{} of {} cells; in four the model diverged. {} are within 2 points.", lambda: near_in_table_iii(0.6)),
+    Fact("{} of {} cells, in three the model diverged. {} are within 2 points.", lambda: near_in_table_iii(0.2)),
     *(
         Fact(
             f"(`{words}`) | {{:.1f}} | {{:.1f}} |",
@@ -309,14 +294,8 @@ FACTS = (
             ("partition.per=client", "`partition.per` == 'client'"),
         )
     ),
-    Fact(
-        "(as in the table) | {:.1f} | |",
-        lambda: table_iii("raga", "sign_flip")[3:],
-    ),
-    Fact(
-        "drawn for each attacker (as in the table) | | {:.1f} |",
-        lambda: table_iii("raga", "lie")[3:],
-    ),
+    Fact("(as in the table) | {:.1f} | |", lambda: table_iii("raga", "sign_flip")[3:]),
+    Fact("drawn for each attacker (as in the table) | | {:.1f} |", lambda: table_iii("raga", "lie")[3:]),
     Fact(
         "`attack.noise=shared attack.spread=parameters`) | | {:.1f} |",
         lambda: other_readings("`attack.noise` == 'shared'"),
@@ -361,10 +340,7 @@ FACTS = (
         "All four runs end between {:.2f} and {:.2f}",
         lambda: extremes(_TABLE_III, f"aggregator == 'fedavg' and {_raga(0.6)} and attack == 'gaussian'"),
     ),
-    Fact(
-        "with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}",
-        lambda: fig4_of_raga("raga"),
-    ),
+    Fact("with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}", lambda: fig4_of_raga("raga")),
     Fact(
         "({:.2f} to {:.2f} in their best round; RAGA {:.2f})",
         lambda: [

@@ -40,8 +40,5 @@ FACTS = (
         "For {} it reaches the bound of lambda, 2f / (n - f).",
         lambda: [", ".join(exact("lambda_proven", "lambda_any")).upper()],
     ),
-    Fact(
-        "After the trimmed mean, the least kappa on any updates is found for {}.",
-        second_least,
-    ),
+    Fact("After the trimmed mean, the least kappa on any updates is found for {}.", second_least),
 )

@@ -108,10 +108,7 @@ FACTS = (
     Fact(
         "against median, `sign` at strength 4 reaches {:.1f}%, `worst` {:.1f}%; {} more attacks beat it by "
         "over a point",
-        lambda: [
-            *under("mnist", 1, "median", "sign 4", "worst"),
-            NUMBERS[stronger("mnist", 1)["median"] - 1],
-        ],
+        lambda: [*under("mnist", 1, "median", "sign 4", "worst"), NUMBERS[stronger("mnist", 1)["median"] - 1]],
     ),
     Fact(
         "where all {} attacks were run, single attacks beat `worst` by over a point for {} rules: geomed ({} attacks), "
@@ -133,10 +130,7 @@ FACTS = (
         "with seed 0, {} of the 55 raise the accuracy of krum by over a point, {} that of rage.",
         lambda: list(helpful("digits", 1)[["krum", "rage"]]),
     ),
-    Fact(
-        "A run that diverged ({}, `ipm` at {:.0f} and `noise` at {:,.0f}) counts as guessing.",
-        diverged,
-    ),
+    Fact("A run that diverged ({}, `ipm` at {:.0f} and `noise` at {:,.0f}) counts as guessing.", diverged),
     Fact(
         "Seeds 1 and 2 on digits were run with the {} attacks of the list that did the most harm with seed 0.",
         lambda: [NUMBERS[number] for number in adversaries("digits", 3).drop(columns=[*WORST]).count(axis=1).unique()],
