@@ -229,7 +229,6 @@ def _partitions() -> str:
 
 def _draw_partitions(folder: Path) -> None:
     """A picture of each partition of the arena."""
-    from robustfl_bench.read.pages.pictures.canvas import save
     from robustfl_bench.read.pages.split import draw_split
     from robustfl_bench.runner.config.options import HERE
     from robustfl_bench.runner.experiment.split import split_of

@@ -36,29 +36,11 @@ from robustfl_bench.train import loop, rounds
 from robustfl_bench.train.federation import federation_of
 from robustfl_bench.train.metrics import METRICS
 
-COLUMNS = [
-    "rule",
-    "seed",
-    "attack",
-    "strength",
-    "status",
-    "test_accuracy",
-    "test_loss",
-    "attack_seconds",
-    "round_seconds",
-    "sent",
-]
+CASE = ("rule", "seed", "attack", "strength")
+COLUMNS = (*CASE, "status", "test_accuracy", "test_loss", "attack_seconds", "round_seconds", "sent")
 RULES = "average,median,trmean,krum,geomed,centered_clipping,bulyan,rage,fltrust,median+nnm"
-SETTING = [
-    "partition=dirichlet",
-    "partition.alpha=0.5",
-    "num_clients=20",
-    "num_byzantine=4",
-    "byzantine_placement=replace",
-    "rounds=30",
-    "eval_every=30",
-    "model.hidden=[32]",
-]
+CLIENTS = ("partition=dirichlet", "partition.alpha=0.5", "num_clients=20", "num_byzantine=4")
+SETTING = (*CLIENTS, "byzantine_placement=replace", "rounds=30", "eval_every=30", "model.hidden=[32]")
 POINT = 0.01
 
 
@@ -126,9 +108,7 @@ def run(path: Path, rules: list[str], seeds: list[int], screened: int | None, ov
     """
     torch.set_num_threads(1)
     path.parent.mkdir(parents=True, exist_ok=True)
-    done = (
-        {(row["rule"], row["seed"], row["attack"], row["strength"]) for row in lines(path)} if path.exists() else set()
-    )
+    done = {tuple(row[name] for name in CASE) for row in lines(path)} if path.exists() else set()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if not done:
@@ -139,7 +119,7 @@ def run(path: Path, rules: list[str], seeds: list[int], screened: int | None, ov
                 for name, strength, attack in attacks():
                     key = (rule, str(seed), name, "" if strength is None else f"{strength:g}")
                     if key not in done and (strength is None or kept is None or key[2:] in kept):
-                        known = dict(zip(("rule", "seed", "attack", "strength"), key, strict=True))
+                        known = dict(zip(CASE, key, strict=True))
                         writer.writerow(known | measure(rule, seed, attack, overrides))
                         file.flush()
 
