@@ -83,21 +83,15 @@ def level(comparisons: int) -> float:
 
 def compared(accuracies: Accuracies, rule: str, rivals: Sequence[str]) -> list[Paired]:
     """The rule against each rival under each condition that both have met with two seeds or more."""
-    pairs = [
-        (
-            partition,
-            attack,
-            rival,
-            [100 * (max(own[seed], CHANCE) - max(other[seed], CHANCE)) for seed in own if seed in other],
-        )
-        for (name, partition, attack), own in accuracies.items()
-        if name == rule
-        for rival in rivals
-        if (other := accuracies.get((rival, partition, attack)))
-    ]
-    pairs = [pair for pair in pairs if len(pair[3]) > 1]
-    found = [(*pair[:3], interval(pair[3], level(len(pairs)))) for pair in pairs]
-    return [Paired(*place, of) for *place, of in found if of is not None]  # type: ignore[call-arg, arg-type]
+    differences = {}
+    for (name, partition, attack), own in accuracies.items():
+        for rival in rivals if name == rule else ():
+            other = accuracies.get((rival, partition, attack), {})
+            points = [100 * (max(own[seed], CHANCE) - max(other[seed], CHANCE)) for seed in own if seed in other]
+            if len(points) > 1:
+                differences[partition, attack, rival] = points
+    known = {place: interval(points, level(len(differences))) for place, points in differences.items()}
+    return [Paired(*place, of) for place, of in known.items() if of is not None]
 
 
 def mean(accuracies: Accuracies, rule: str, partition: str, attack: str) -> float:
@@ -283,15 +277,11 @@ def _rows(verdict: Judgement) -> list[list[Printed]]:
             cells = [Printed(partition), Printed(attack), Printed(f"{own:.1f}")]
             for rival in verdict.rivals:
                 each = known.get((partition, attack, rival))
-                text = "-" if each is None else _interval(each)
+                found = each and each.difference
+                text = f"{found.mean:+.1f} [{found.low:.1f}, {found.high:.1f}]" if found else "-"
                 cells.append(Printed(text, best=each is not None and each.verdict != "open"))
             rows.append(cells)
     return rows
-
-
-def _interval(each: Paired) -> str:
-    low, high = each.difference.low, each.difference.high
-    return f"{each.difference.mean:+.1f} [{low:.1f}, {high:.1f}]"
 
 
 def _name(rule: str) -> str:

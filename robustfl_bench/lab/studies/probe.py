@@ -5,11 +5,10 @@ in their own experiments. Each function takes the runs of a figure and returns i
 (``pictures.curves.COLUMNS`` but for low and high).
 """
 
-import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -141,9 +140,9 @@ def num_fits(rule: Boba, updates: Updates, server: ServerView) -> int:
     The fit to the server's class updates, from which it starts, does not count.
     """
     gram = updates.joint_gram(server.class_updates).cpu().numpy()
-    before = dataclasses.replace(rule, fit="server")._subspace(gram, updates.n)
+    before = replace(rule, fit="server")._subspace(gram, updates.n)
     for number in range(rule.max_iter):
-        after = dataclasses.replace(rule, max_iter=number + 1)._subspace(gram, updates.n)
+        after = replace(rule, max_iter=number + 1)._subspace(gram, updates.n)
         if np.array_equal(before.origin, after.origin):  # of the same clients
             return number
         before = after
@@ -166,7 +165,7 @@ def search(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
     def seconds(rule: Boba, updates: Updates, server: ServerView) -> dict[str, float]:
         assert len(server.class_updates)  # whose training is not measured
         spent = {}
-        for name, timed in {"BOBA": rule, "BOBA-ES": dataclasses.replace(rule, fit="exhaustive")}.items():
+        for name, timed in {"BOBA": rule, "BOBA-ES": replace(rule, fit="exhaustive")}.items():
             alike = Updates(updates.matrix)  # without the inner products, which each computes
             begun = time.perf_counter()
             timed(alike, server)
@@ -231,7 +230,7 @@ def rates(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
         for x in sorted(next(iter(by_seed.values()))):
             mean = interval([errors[x] for errors in by_seed.values()])
             assert mean is not None
-            yield {"value": "distance", "panel": "", "line": line, "x": x, **dataclasses.asdict(mean)}
+            yield {"value": "distance", "panel": "", "line": line, "x": x, **asdict(mean)}
 
 
 def distance(probed: ProbedRun) -> float:

@@ -23,20 +23,9 @@ FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # of crafted attacks, from the 
 RAY = (0.5, 0.8, 0.9, 0.95, 1.05, 1.1, 1.25, 2.0)
 LAYOUTS = ("alike", "halves", "ladder")
 NEAR = 1e-4
-PLACES = (
-    0.0,
-    0.5,
-    0.9,
-    1.0,
-    1.1,
-    1.5,
-    2 - NEAR,
-    2.0,
-    2 + NEAR,
-    10.0,
-    FAR,
-)  # of attackers, if honest clients are at 0 and 1
-FEW_PLACES = (0.5, 1.0, 1.5, 2 - NEAR, 2 + NEAR, 10.0)  # if some of them are in the middle
+# Of attackers, if honest clients are at 0 and 1, and if some of them are in the middle.
+PLACES = (0.0, 0.5, 0.9, 1.0, 1.1, 1.5, 2 - NEAR, 2.0, 2 + NEAR, 10.0, FAR)
+FEW_PLACES = (0.5, 1.0, 1.5, 2 - NEAR, 2 + NEAR, 10.0)
 
 
 def spread_of(honest: np.ndarray) -> float:
