@@ -64,12 +64,13 @@ def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[s
 def page(paper: MeasuredPaper) -> list[Sheet]:
     """The page of a paper: its tables, the verdicts on its claims and what would decide them, the cells outside with
     their reasons, and the measured columns. Tables without published numbers are shown in full."""
+    too_small = [f"{short(name)}: {why}" for name, table in paper.tables.items() for why in table.too_small.values()]
     sheets = [
         Sheet(
             above=[f"{paper.title}: tables, measured and published", *_changed(paper)],
             heading=["table", "cells", "measured", "inside", "stand-ins", "inside", "seeds"],
             rows=[words(short(name), *_counts(table)) for name, table in paper.tables.items()],
-            footnotes=[_INSIDE, _SEEDS, _STAND_IN, _GATE, *kinds(paper), *_too_small(paper)],
+            footnotes=[_INSIDE, _SEEDS, _STAND_IN, _GATE, *kinds(paper), *too_small],
         )
     ]
     if paper.verdicts:
@@ -84,11 +85,6 @@ def page(paper: MeasuredPaper) -> list[Sheet]:
     own = (table for table in paper.tables.values() if not table.compared)
     sheets += [layout.sheet(table, compact=True) for table in own if any(cell.seeds for cell in table.cells.values())]
     return sheets
-
-
-def _too_small(paper: MeasuredPaper) -> list[str]:
-    """Which settings stand in for no cell of a table, and why."""
-    return [f"{short(name)}: {words}" for name, table in paper.tables.items() for words in table.too_small.values()]
 
 
 def _changed(paper: MeasuredPaper) -> list[str]:
@@ -215,18 +211,13 @@ def outside(paper: MeasuredPaper) -> list[Sheet]:
             if reason is not None and reason not in notes:
                 notes.append(reason)
             why = Printed(UNEXPLAINED) if reason is None else Printed(reason.state, note=notes.index(reason) + 1)
-            rows.append([*words(short(name), " / ".join(filter(None, key)), *_gap(table, key[2], cell)), why])
+            digits, published = table.column(key[2]).value.digits, cell.against.printed if cell.against else ""
+            difference = "-" if cell.difference is None else agreement.signed(cell.difference, digits)
+            place = short(name), " / ".join(filter(None, key))
+            rows.append([*words(*place, cell.text(digits), published, difference), why])
     if not rows:
         return []
     heading = ["table", "cell", "measured", "published", "difference", "why"]
     footnotes = [f"[{place}] {reason.words} ({counted(cells[reason.name], 'cell')}; see {reason.page})"
                  for place, reason in enumerate(notes, 1)]  # fmt: skip
     return [Sheet([f"{paper.title}: every cell outside, and why"], heading, rows, labels=2, footnotes=footnotes)]
-
-
-def _gap(table: Table, column: str, cell: Cell) -> list[str]:
-    """Measured, published, and the difference."""
-    digits = table.column(column).value.digits
-    assert cell.against is not None
-    difference = "-" if cell.difference is None else agreement.signed(cell.difference, digits)
-    return [cell.text(digits), cell.against.printed, difference]
