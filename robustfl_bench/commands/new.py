@@ -119,14 +119,12 @@ def _next(group: str, name: str, cls: str) -> str:
     kind = KINDS[group]
     own = _word(group, name, cls)
     swept = f"{own},{_BESIDE[group]}" if group in _BESIDE else own
-    return "\n".join(
-        f"  {line}"
-        for line in (
-            *([] if find_spec("pytest") else ["python -m pip install pytest"]),
-            f"python -m pytest test_{name}.py",
-            f"robustfl-bench {own} {kind.run}",
-            f"robustfl-bench -m {swept} {kind.sweep} seed=0,1,2",
-            "robustfl-results table",
-            "robustfl-results plot accuracy --output accuracy.png",
-        )
-    )
+    lines = [
+        *([] if find_spec("pytest") else ["python -m pip install pytest"]),
+        f"python -m pytest test_{name}.py",
+        f"robustfl-bench {own} {kind.run}",
+        f"robustfl-bench -m {swept} {kind.sweep} seed=0,1,2",
+        "robustfl-results table",
+        "robustfl-results plot accuracy --output accuracy.png",
+    ]
+    return "\n".join(f"  {line}" for line in lines)

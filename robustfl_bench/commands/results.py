@@ -52,17 +52,8 @@ def status(
     runs = source.load()
     counts = {state: count for state in STATES if (count := int((runs["state"] == state).sum()))}
     if format == "json":
-        listed = runs if all else runs[runs["state"] != "finished"]
-        print(
-            as_json(
-                {
-                    "folder": source.folder,
-                    "counts": counts,
-                    "runs": list(map(_entry, listed.to_dict("records"))),
-                }
-            ),
-            end="",
-        )
+        entries = map(_entry, (runs if all else runs[runs["state"] != "finished"]).to_dict("records"))
+        print(as_json({"folder": source.folder, "counts": counts, "runs": list(entries)}), end="")
         return
     print(f"{len(runs)} runs in {source.folder}: {', '.join(f'{n} {state}' for state, n in counts.items())}")
     lines = []

@@ -19,6 +19,7 @@ from robustfl_bench.base.errors import NotReady
 from robustfl_bench.lab.agreement.claim_sheets import hours, words
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, WantedRun
 from robustfl_bench.lab.arena.track import PAPER, tracks
+from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.cost import HOUR, Costs
 from robustfl_bench.read.runs.matching import Config
@@ -91,10 +92,7 @@ def affordable(stacks: Iterable[WantedStack], seconds: float) -> list[WantedStac
 
 def by_name(stacks: Iterable[WantedStack]) -> list[tuple[WantedStack, int]]:
     """The stacks for the same table or track as one, with their number, the first by value a second."""
-    several = defaultdict[str, list[WantedStack]](list)
-    for stack in stacks:
-        several[stack.name].append(stack)
-    joined = [(_joined(alike), len(alike)) for alike in several.values()]
+    joined = [(_joined(alike), len(alike)) for alike in grouped((stack.name, stack) for stack in stacks).values()]
     return sorted(joined, key=lambda one: one[0].order)
 
 

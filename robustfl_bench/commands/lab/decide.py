@@ -14,6 +14,7 @@ from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import hours
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, Open, WantedRun, scored
+from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs import archive, commands
 from robustfl_bench.read.runs.cost import HOUR
 from robustfl_bench.read.runs.where import check_name
@@ -140,10 +141,7 @@ def _preview(claims: Sequence[Open], asked: DecidedPaper) -> None:
         total += step.cost.hours
         print(f"    {claim_sheets.command(claim, asked.paper, asked.overrides, folder)}")
         if asked.verbose:
-            seeds: dict[tuple[str, ...], list[str]] = {}
-            for run in step.runs:
-                seeds.setdefault(run.overrides, []).append(str(run.seed))
-            for cell, wanted in seeds.items():
+            for cell, wanted in grouped((run.overrides, str(run.seed)) for run in step.runs).items():
                 print(f"    {commands.run((*cell, *asked.overrides), wanted, asked.making.results_dir)}")
     print(f"open claims: {len(claims)}; their next looks, each alone, take {hours(total)} h of one core")
 

@@ -95,9 +95,7 @@ def _accuracies(asked: JudgedRule, trial: studies.Trial, name: str, rivals: Sequ
         outcome = made_all(trial.cells([option], extra), asked.making, f"{label}: its runs")
         for cell, end in zip(cells, outcome.ends, strict=True):
             if end.status in (FINISHED, DIVERGED):
-                config = dict(
-                    word.split("=", 1) for word in cell if word.split("=")[0] in ("partition", "attack", "seed")
-                )
+                config = dict(word.partition("=")[::2] for word in cell)
                 by_seed = found.setdefault((label, config["partition"], config["attack"]), {})
                 by_seed[config["seed"]] = end.value if end.status == FINISHED else studies.CHANCE
     return found

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from robustfl_bench.lab.agreement.measured import NO_LOOKS, MeasuredPaper, Open
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED, Finding, Verdict
+from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.tables import agreement
 from robustfl_bench.read.tables.claims import Side, short
 from robustfl_bench.read.tables.sheets import Printed, Sheet
@@ -31,9 +32,7 @@ def claims(paper: MeasuredPaper, repeats: str = "seeds") -> Sheet:
     ``repeats`` the numbers are."""
     rows, notes = [], []
     printed = any(verdict.published for verdict in paper.verdicts)
-    by_name: dict[str, list[int]] = {}
-    for place, verdict in enumerate(paper.verdicts):
-        by_name.setdefault(verdict.claim.name, []).append(place)
+    by_name = grouped((verdict.claim.name, place) for place, verdict in enumerate(paper.verdicts))
     for note, (name, places) in enumerate(by_name.items(), 1):
         rows += [[Printed(name, note=note), *words(*_verdict(paper, place, printed))] for place in places]
         claim = paper.verdicts[places[0]].claim
@@ -136,21 +135,12 @@ def deciding(paper: MeasuredPaper) -> list[Sheet]:
         return []
     rows = [words(one.verdict.claim.name, one.verdict.claim.about, *_lacking(one), _stand_in(paper, one))
             for one in planned]  # fmt: skip
+    heading = ["claim", "table", "next look", "runs", "hours", "last look", "hours", "times of", "stand-in, hours"]
     changes = "".join(f" {override}" for override in paper.overrides)
     return [
         Sheet(
             above=[f"{paper.title}: what would decide the open claims"],
-            heading=[
-                "claim",
-                "table",
-                "next look",
-                "runs",
-                "hours",
-                "last look",
-                "hours",
-                "times of",
-                "stand-in, hours",
-            ],
+            heading=heading,
             rows=rows,
             labels=2,
             footnotes=[

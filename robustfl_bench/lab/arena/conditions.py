@@ -15,6 +15,7 @@ from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST, contenders
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
 from robustfl_bench.lab.arena.words import filled, tabled
+from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import targets
@@ -132,16 +133,9 @@ class Remarks:
     diverged: int = 0
 
 
-_Differences = Mapping[str, Mapping[str, Sequence[float]]]
-"""By rule and attack, in points: one for each partition and seed."""
-
-
 def remarks(runs: Sequence[ArenaRun]) -> dict[str, Remarks]:
     """The remarks on each rule, by its name; ``runs`` are those with one number of attackers."""
-    by_rule: dict[str, list[ArenaRun]] = defaultdict(list)
-    for run in runs:
-        if run.state != "infeasible" and run.rule != HONEST:
-            by_rule[run.rule].append(run)
+    by_rule = grouped((run.rule, run) for run in runs if run.state != "infeasible" and run.rule != HONEST)
     found = {rule: _differences(of) for rule, of in by_rule.items()}
     helping, stronger = (_surely({rule: of[kind] for rule, of in found.items()}) for kind in (0, 1))
     diverged = Counter(run.rule for run in runs if run.state == "diverged")
@@ -164,8 +158,8 @@ def _less(first: Mapping[str, float], second: Mapping[str, float]) -> list[float
     return [first[place] - second[place] for place in first if place in second]
 
 
-def _surely(differences: _Differences) -> dict[str, dict[str, Interval]]:
-    """The attacks of each rule whose difference is surely above 0."""
+def _surely(differences: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, dict[str, Interval]]:
+    """The attacks of each rule whose difference, in points in each partition and seed, is surely above 0."""
     chances = {(rule, attack): chance_if_not_above(values)
                for rule, of in differences.items() for attack, values in of.items()}  # fmt: skip
     sure = rejected(chances)

@@ -4,9 +4,7 @@ scripts/generators/error_rates.py simulated on the kept runs."""
 
 from __future__ import annotations
 
-import csv
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,17 +15,21 @@ from typing import TypeVar
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import ends, said, span, tabled
+from robustfl_bench.lab.rows import grouped, sealed_rows, worst_case
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_apart, chance_if_equal, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Sheet
-from robustfl_bench.runner.store.kept import ARENA, FOLDER, sealed_content
+from robustfl_bench.runner.store.kept import ARENA, FOLDER
 
 WORST = "worst"
 """The attack that tries a list of attacks in every round."""
 
 NEAR = 2  # points
 
-Condition = TypeVar("Condition", str, tuple[str, str, str])
+_Cell = tuple[str, str, str]
+"""A partition, an attack and a seed."""
+
+Condition = TypeVar("Condition", str, _Cell)
 
 
 def stability(row: Sequence[ArenaPanel], top: int | None = None) -> tuple[float, int, int] | None:
@@ -60,19 +62,14 @@ def likeness(runs: Iterable[ArenaRun], others: Sequence[ArenaRun]) -> tuple[floa
     The worst case is the least over attacks of the means over seeds, then the mean over partitions.
     """
     first, second = ({_condition(run): run.accuracy for run in of if is_attacked(run)} for of in (runs, others))
-    held: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
-    for (rule, *condition), accuracy in second.items():
-        if (rule, *condition) in first:
-            held[rule][condition[0], condition[1], condition[2]] = accuracy
-    rules, conditions = shared_conditions(held)
+    held = grouped((rule, (cell, second[rule, cell])) for rule, cell in second if (rule, cell) in first)
+    rules, conditions = shared_conditions({rule: dict(of) for rule, of in held.items()})
     if len(rules) < 3:
         return None
 
-    def worst(of: Mapping[tuple[str, str, str, str], float], rule: str) -> float:
-        cells: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for partition, attack, seed in conditions:
-            cells[partition][attack].append(of[rule, partition, attack, seed])
-        return fmean(min(map(fmean, attacks.values())) for attacks in cells.values())
+    def worst(of: Mapping[tuple[str, _Cell], float], rule: str) -> float:
+        cells = grouped((cell[0], (cell[1], of[rule, cell])) for cell in conditions)
+        return fmean(map(worst_case, cells.values()))
 
     orders = [[worst(of, rule) for rule in rules] for of in (first, second)]
     return rank_correlation(*orders), len(rules)
@@ -83,8 +80,8 @@ def is_attacked(run: ArenaRun) -> bool:
     return run.attack not in (NONE, HONEST) and run.state != "infeasible"
 
 
-def _condition(run: ArenaRun) -> tuple[str, str, str, str]:
-    return run.rule, run.partition, run.attack, run.seed
+def _condition(run: ArenaRun) -> tuple[str, _Cell]:
+    return run.rule, (run.partition, run.attack, run.seed)
 
 
 def shared_conditions(
@@ -230,9 +227,7 @@ USED = "used"
 @cache
 def simulated() -> Sequence[Mapping[str, str]]:
     """The lines of ERROR_RATES, by panel and number of seeds; none if it is not there."""
-    if not ERROR_RATES.is_file():
-        return []
-    return list(csv.DictReader(sealed_content(ERROR_RATES).decode().splitlines()))
+    return sealed_rows(ERROR_RATES)
 
 
 def errors(arena: Arena, panel: ArenaPanel) -> str:
@@ -279,8 +274,4 @@ def rows_of_panels(arena: Arena) -> Iterator[tuple[int, list[ArenaPanel]]]:
 
 def by_rule(runs: Iterable[ArenaRun]) -> dict[str, list[ArenaRun]]:
     """The runs of each rule; the rows of reference are none."""
-    held: dict[str, list[ArenaRun]] = {}
-    for run in runs:
-        if run.rule not in (HONEST, SERVER):
-            held.setdefault(run.rule, []).append(run)
-    return held
+    return grouped((run.rule, run) for run in runs if run.rule not in (HONEST, SERVER))

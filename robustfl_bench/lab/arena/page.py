@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.late import np, pd
+from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena import conditions, order
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.order import NEAR, TOP, WORST, contenders, likeness, mark, stability, strongest
@@ -44,7 +44,9 @@ def sheets(arena: Arena) -> list[Sheet]:
         pages.append(_overview(arena, of))
         pages += [_panel(arena, panel) for panel in arena.row(of)]
     used = arena.table.iloc[[run.row for run in arena.runs]]
-    pages[0] = replace(pages[0], above=[*pages[0].above, *_doubled(arena), *_processors(used), *origins(used)])
+    kinds = sorted(set(used["processor"].dropna().astype(str)))
+    processors = [said("tables.processors", kinds=kinds)] if kinds else []
+    pages[0] = replace(pages[0], above=[*pages[0].above, *_doubled(arena), *processors, *origins(used)])
     return [*pages, conditions.doubts(arena.settled, arena.needs)]
 
 
@@ -106,12 +108,6 @@ def _agreement(arena: Arena, of: int) -> list[str]:
     if (harm := strongest(arena.settled[of])) is not None:
         lines.append(said("tables.worst_harms", WORST=WORST, harm=harm, NEAR=NEAR))
     return lines
-
-
-def _processors(used: pd.DataFrame) -> list[str]:
-    """On which kinds of processor the runs were made."""
-    kinds = sorted(set(used["processor"].dropna().astype(str)))
-    return [said("tables.processors", kinds=kinds)] if kinds else []
 
 
 def _doubled(arena: Arena) -> list[str]:
@@ -273,6 +269,7 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     width = WIDTHS[frame.width or "column"]
     figure = sheet(width, 0.9 + 0.31 * len(arena.panels))
     axis = figure.subplots()
+    beside = axis.get_yaxis_transform()
     marks = defaultdict[int, list[tuple[float, float]]](list)
     alone = []
     for place, panel in enumerate(arena.panels.values()):
@@ -285,15 +282,8 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             bounds = panel.interval(standing)
             low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
             axis.plot([low, high], [height, height], color=_COLOURS[division], linewidth=1)
-            axis.text(
-                1.02,
-                height,
-                f"{frame.name(best)}{_MARK * bool(mark(panel, best))}",
-                transform=axis.get_yaxis_transform(),
-                va="center",
-                fontsize=6.5,
-                color=_COLOURS[division],
-            )
+            name = f"{frame.name(best)}{_MARK * bool(mark(panel, best))}"
+            axis.text(1.02, height, name, transform=beside, va="center", fontsize=6.5, color=_COLOURS[division])
         if panel.server:
             alone.append((panel.server.score.value, place))
     for division, points in marks.items():

@@ -25,6 +25,7 @@ from robustfl_bench.lab.arena.track import (
     track_and_runs,
 )
 from robustfl_bench.lab.arena.words import HALF
+from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs.statistics import (
     COMPARED,
     LEVEL,
@@ -227,10 +228,7 @@ class Arena:
         partition, so the partition with the most draws stands for all."""
         if not self.track.draws:
             return []
-        draws: dict[str, list[ArenaRun]] = defaultdict(list)
-        for run in self.runs:
-            if run.rule == SERVER and run.attack == NONE:
-                draws[run.partition].append(run)
+        draws = grouped((run.partition, run) for run in self.runs if run.rule == SERVER and run.attack == NONE)
         return max(draws.values(), key=len, default=[])
 
     def runs_of(self, panel: ArenaPanel) -> list[ArenaRun]:
@@ -265,10 +263,7 @@ def panel(
 ) -> ArenaPanel:
     """The panel of a partition among ``runs`` with one number of attackers. Runs of the server ``alone``, if given,
     replace those that the panel has of it."""
-    by_rule: dict[str, list[ArenaRun]] = defaultdict(list)
-    for run in runs:
-        if run.partition == partition:
-            by_rule[run.rule].append(run)
+    by_rule = grouped((run.rule, run) for run in runs if run.partition == partition)
     infeasible = tuple(rule for rule, of in by_rule.items() if all(run.state == "infeasible" for run in of))
     chance = 100 / max((len(run.recall) for of in by_rule.values() for run in of if run.recall), default=math.inf)
     honest = _mean(100 * run.accuracy for run in by_rule.pop(HONEST, []))
@@ -276,7 +271,7 @@ def panel(
     empty = ArenaPanel(partition, number, chance, honest, attacks, {}, infeasible, level)
     if alone:
         by_rule.pop(SERVER, None)
-    reference = {run.seed: run.recall for run in by_rule[REFERENCE] if run.attack == NONE}
+    reference = {run.seed: run.recall for run in by_rule.get(REFERENCE, ()) if run.attack == NONE}
     standings = [_standing(rule, [run for run in of if run.state != "infeasible"], empty, reference)
                  for rule, of in by_rule.items() if of and rule not in infeasible]  # fmt: skip
     standings += [_server_alone(alone, empty)] if alone else []

@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from robustfl_bench.base.late import pd
+from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.matching import Content
 from robustfl_bench.read.runs.records import MEASURED, NoRuns, last_metrics
@@ -242,7 +243,8 @@ class Track:
             elif run.num_byzantine:
                 tuned.add((run.rule, run.partition))
         chosen = dict.fromkeys(tuned, math.nan) | {
-            place: best(_by_rate(numbers)) for place, numbers in tried.items()
+            place: best(grouped((rate, number) for (rate, _), number in numbers.items()))
+            for place, numbers in tried.items()
             if self._tried is not None and len(numbers) == len(self._tried[1])
         }  # fmt: skip
         return [replace(run, validated=True) if (run.rule, run.partition) in chosen else run for run in measured
@@ -309,9 +311,8 @@ class _Held:
     def __init__(self, table: pd.DataFrame) -> None:
         self.parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
         self._columns = {name: table[name].tolist() for name in _READ if name in table}
-        self.places = defaultdict[tuple[Content, str], list[int]](list)
-        for place, (of, seed) in enumerate(zip(self.parts, self._columns["seed"], strict=True)):
-            self.places[of.others, str(seed)].append(place)
+        of_runs = enumerate(zip(self.parts, self._columns["seed"], strict=True))
+        self.places = grouped(((of.others, str(seed)), place) for place, (of, seed) in of_runs)
         self.read: dict[tuple[type[Track], str, tuple[str, ...], str], list[tuple[ArenaRun, str | None]]] = {}
 
     def row(self, place: int) -> dict[str, Any]:
@@ -371,13 +372,6 @@ def _version(row: Mapping[str, Any]) -> str:
     """The digest of the source of a rule from outside; empty for one of this package."""
     words = str(row["code"] or "").split(" ")
     return next((word.partition("=")[2] for word in words if word.startswith("aggregator=")), "")
-
-
-def _by_rate(numbers: Mapping[tuple[float, str], float]) -> Mapping[float, Sequence[float]]:
-    by_rate = defaultdict[float, list[float]](list)
-    for (rate, _), number in numbers.items():
-        by_rate[rate].append(number)
-    return by_rate
 
 
 def _run(

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from statistics import fmean
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena import decision
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track, validation_share
+from robustfl_bench.lab.rows import grouped, worst_case
 from robustfl_bench.runner.config import compose, options
 
 SCALES = (0.1, 0.3, 1.0)
@@ -117,16 +117,16 @@ class TunedTrack(Track):
         """The runs of ``records.load`` at the choice of their panel; those without attack stand in each panel that
         chose so. The honest clients' mean is that of the plain book."""
         read = self.read(table, _VALIDATED)
-        by_trial: dict[tuple[str, str, TunedTrial], list[ArenaRun]] = defaultdict(list)
-        found = []
-        for run, share in read:
-            if share is None and run.attack == HONEST:
-                found.append(run)
-            elif share is None and run.attack in self.swept["attack"]:
-                by_trial[_option(run), run.partition, TunedTrial(run.lr, run.options)].append(run)
+        measured = [run for run, share in read if share is None]
+        by_trial = grouped(
+            ((_option(run), run.partition, TunedTrial(run.lr, run.options)), run)
+            for run in measured
+            if run.attack in self.swept["attack"]
+        )
+        found = [run for run in measured if run.attack == HONEST]
         for (rule, partition, number), choice in self._chosen(read).items():
             found += [replace(run, rule=rule, num_byzantine=number, validated=True)
-                      for run in by_trial[rule, partition, choice.trial]
+                      for run in by_trial.get((rule, partition, choice.trial), ())
                       if run.num_byzantine in (0, number) and run.declared in (None, number)]  # fmt: skip
         return found
 
@@ -156,14 +156,6 @@ def _option(run: ArenaRun) -> str:
 
 
 def _best(tried: Mapping[TunedTrial, Mapping[tuple[str, str], float]]) -> TunedChoice:
-    worst = {trial: _worst(numbers) for trial, numbers in tried.items()}
+    worst = {trial: worst_case((attack, number) for (attack, _), number in of.items()) for trial, of in tried.items()}
     trial = max(sorted(worst), key=lambda trial: worst[trial])
     return TunedChoice(trial, worst[trial])
-
-
-def _worst(numbers: Mapping[tuple[str, str], float]) -> float:
-    """The least over attacks of the means over seeds."""
-    by_attack: dict[str, list[float]] = defaultdict(list)
-    for (attack, _), accuracy in numbers.items():
-        by_attack[attack].append(accuracy)
-    return min(map(fmean, by_attack.values()))

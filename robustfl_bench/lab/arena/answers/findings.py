@@ -19,6 +19,7 @@ from robustfl_bench.lab.arena.views import VIEWS, ArenaView, books
 from robustfl_bench.lab.arena.views.attacks import answer
 from robustfl_bench.lab.arena.views.rounds import SETTLED
 from robustfl_bench.lab.arena.words import HALF, SERVER_DATA, bounds, ends, filled, number, said, sentence, span, tabled
+from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import chance_if_equal, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Printed, Sheet
@@ -208,10 +209,7 @@ def _rules_run(arena: Arena) -> str:
 
 def _time(arena: Arena) -> str:
     """That of all runs, the median, and that under the attack that takes longest."""
-    held: dict[str, list[float]] = {}
-    for run in arena.runs:
-        if run.state == "finished":
-            held.setdefault(run.attack, []).append(run.seconds)
+    held = grouped((run.attack, run.seconds) for run in arena.runs if run.state == "finished")
     times = {attack: median(of) for attack, of in held.items()}
     slowest = max(times, key=lambda attack: times[attack])
     every = [seconds for of in held.values() for seconds in of]

@@ -3,18 +3,16 @@ another machine, and with kernels that add up in another order."""
 
 from __future__ import annotations
 
-import csv
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
 from robustfl_bench.lab.arena.words import number, said, tabled
+from robustfl_bench.lab.rows import grouped, sealed_rows, worst_case
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
-from robustfl_bench.runner.store.kept import ARENA, FOLDER, sealed_content
+from robustfl_bench.runner.store.kept import ARENA, FOLDER
 
 NUDGED, USUAL = "robustfl_bench.models.NudgedMlp", "robustfl_bench.models.Mlp"
 POINT = 1.0  # of accuracy
@@ -59,14 +57,11 @@ def elsewhere(arena: Arena) -> list[Move]:
 
 def kernels(arena: Arena) -> list[Move]:
     """The cells that were run on one machine with the kernels that PyTorch chooses for it, and with those for AVX2."""
-    path = FOLDER / ARENA / f"{arena.track.name}_kernels.csv"
-    if not path.is_file():
-        return []
     return [
         Move(line["rule"], line["partition"], line["attack"], line["seed"],
              int(line["num_byzantine"]) or min(arena.track.numbers),
              100 * float(line[USUAL_KERNELS]), 100 * float(line[AVX2]))
-        for line in csv.DictReader(sealed_content(path).decode().splitlines())
+        for line in sealed_rows(FOLDER / ARENA / f"{arena.track.name}_kernels.csv")
     ]  # fmt: skip
 
 
@@ -133,13 +128,10 @@ def answer(found: Sequence[Move]) -> str:
 def order(found: Iterable[Move]) -> tuple[int, float]:
     """The number of rules, and how alike the two runs of their cells order them: the rank correlation of their worst
     cases, each the least over attacks of the means over seeds."""
-    cells = defaultdict[str, defaultdict[str, list[Move]]](lambda: defaultdict(list))
-    for move in found:
-        if move.attack != NONE:
-            cells[move.rule][move.attack].append(move)
-    worst = [[min(fmean(getattr(move, name) for move in of) for of in attacks.values()) for attacks in cells.values()]
+    moves = grouped((move.rule, move) for move in found if move.attack != NONE).values()
+    worst = [[worst_case((move.attack, getattr(move, name)) for move in of) for of in moves]
              for name in ("before", "after")]  # fmt: skip
-    return len(cells), rank_correlation(*worst)
+    return len(moves), rank_correlation(*worst)
 
 
 def _of(found: Iterable[Move], rule: str) -> list[Move]:

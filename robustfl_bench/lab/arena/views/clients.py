@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -11,6 +11,7 @@ from robustfl_bench.lab.arena.order import by_rule, is_attacked, mean_scores, ro
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
 from robustfl_bench.lab.arena.words import said, tabled
+from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
@@ -122,25 +123,21 @@ def recalls(arena: Arena, of: int) -> tuple[dict[str, dict[str, np.ndarray]], di
     attack = {(rule, panel.partition): standing.attack for panel in arena.row(of)
               for rule, standing in panel.standings.items()}  # fmt: skip
     runs = by_rule(arena.settled[of])
-    clean = _by_partition(run for run in runs.get(REFERENCE, []) if run.attack == NONE and run.recall)
+    clean = grouped((run.partition, run.recall) for run in runs.get(REFERENCE, ()) if run.attack == NONE and run.recall)
     classes = max((len(recall) for lists in clean.values() for recall in lists), default=0)
 
     def mean(lists: Sequence[Sequence[float]]) -> np.ndarray:
         whole = [recall or [0.0] * classes for recall in lists]  # a model that diverged knows no class
         return np.asarray(100 * np.nanmean(whole, axis=0))
 
-    worst = {rule: _by_partition(run for run in own if run.attack == attack.get((rule, run.partition)))
-             for rule, own in runs.items()}  # fmt: skip
+    worst = {
+        rule: grouped(
+            (run.partition, run.recall or []) for run in own if run.attack == attack.get((rule, run.partition))
+        )
+        for rule, own in runs.items()
+    }
     means = {rule: {partition: mean(lists) for partition, lists in held.items()} for rule, held in worst.items()}
     return {rule: held for rule, held in means.items() if held}, {name: mean(lists) for name, lists in clean.items()}
-
-
-def _by_partition(runs: Iterable[ArenaRun]) -> dict[str, list[Sequence[float]]]:
-    """The recalls of some runs; none of a model that diverged."""
-    held: dict[str, list[Sequence[float]]] = {}
-    for run in runs:
-        held.setdefault(run.partition, []).append(run.recall or [])
-    return held
 
 
 def losses(arena: Arena, of: int) -> tuple[dict[str, np.ndarray], dict[str, dict[str, np.ndarray]]]:

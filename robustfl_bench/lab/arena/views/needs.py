@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 
@@ -10,12 +9,13 @@ from robustfl_bench.lab.arena.order import mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.words import SERVER_DATA, said, span, tabled
+from robustfl_bench.lab.rows import sealed_rows
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import rank_correlation
 from robustfl_bench.read.tables.sheets import Sheet
-from robustfl_bench.runner.store.kept import FOLDER, sealed_content
+from robustfl_bench.runner.store.kept import FOLDER
 
 
 def work(arena: Arena, rule: str) -> float:
@@ -77,12 +77,12 @@ _NAMED = 4  # named rules at each end of a panel of the picture
 def searched(track: str, partition: str) -> dict[str, tuple[int, float]]:
     """The number of attackers and kappa of each rule, by ``robustfl-bench resilience`` on a first round of a track,
     kept in ``results/resilience/arena_TRACK_PARTITION.csv``; empty without such a file. An infinite kappa is one."""
-    path = FOLDER / "resilience" / f"arena_{track}_{partition}.csv"
-    if not path.exists():
-        return {}
-    lines = csv.DictReader(sealed_content(path).decode().splitlines())
-    rows = [row for row in lines if row["pre_aggregation"] == "none" and row["kappa"]]
-    return {row["aggregator"]: (int(row["f"]), float(row["kappa"])) for row in rows}
+    rows = sealed_rows(FOLDER / "resilience" / f"arena_{track}_{partition}.csv")
+    return {
+        row["aggregator"]: (int(row["f"]), float(row["kappa"]))
+        for row in rows
+        if row["pre_aggregation"] == "none" and row["kappa"]
+    }
 
 
 def kappas(panel: ArenaPanel, track: str) -> dict[str, float]:

@@ -11,6 +11,7 @@ from robustfl_bench.lab.arena.order import is_attacked, mean_scores, rows_of_pan
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import HALF, said, tabled
+from robustfl_bench.lab.rows import grouped, worst_case
 from robustfl_bench.read.pages.pictures import curves, heat
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.runs.records import NoRuns
@@ -113,14 +114,15 @@ def _wrong_assumption(runs: list[ArenaRun], of: int) -> WrongF:
     wrong = [run for run in runs if run.declared != of]
     conditions = {(run.partition, run.attack, run.seed) for run in wrong}
     rules = {run.rule for run in wrong}
-    held: dict[tuple[str, int], dict[str, dict[str, list[float]]]] = {}
-    for run in runs:
-        if run.rule in rules and (run.partition, run.attack, run.seed) in conditions and run.declared is not None:
-            by_attack = held.setdefault((run.rule, run.declared), {}).setdefault(run.partition, {})
-            by_attack.setdefault(run.attack, []).append(100 * run.accuracy)
+    held = grouped(
+        ((run.rule, run.declared), (run.partition, (run.attack, 100 * run.accuracy)))
+        for run in runs
+        if run.rule in rules and (run.partition, run.attack, run.seed) in conditions
+    )
     worst: dict[str, dict[int, float]] = {rule: {} for rule in sorted(rules)}
-    for (rule, declared), partitions in held.items():
-        worst[rule][declared] = fmean(min(map(fmean, attacks.values())) for attacks in partitions.values())
+    for (rule, declared), cells in held.items():
+        if declared is not None:
+            worst[rule][declared] = fmean(map(worst_case, grouped(cells).values()))
     attacks = tuple(sorted({run.attack for run in wrong}))
     return WrongF(of, attacks, tuple(sorted({run.partition for run in wrong})), worst)
 

@@ -34,15 +34,13 @@ from robustfl_bench.read.pages.pictures.points import Dot, DotPanel, draw_dots
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_equal
 from robustfl_bench.read.tables.sheets import Sheet, Todo
-from robustfl_bench.runner.config import compose
 
 FALL = 10  # points
 
 
 def evaluated_rounds(arena: Arena) -> list[int]:
     """The rounds after which the runs of the track were evaluated."""
-    config = compose.resolve([f"+experiment={arena.track.experiment}", "lr=1"]).config
-    rounds, every = int(config["rounds"]), int(config["eval_every"])
+    rounds, every = (int(arena.track.config[name]) for name in ("rounds", "eval_every"))
     return sorted({*range(every, rounds + 1, every), rounds})
 
 
