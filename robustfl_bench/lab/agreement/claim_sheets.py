@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from robustfl_bench.lab.agreement.measured import NO_LOOKS, MeasuredPaper, Open
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED, Finding, Verdict
-from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.tables import agreement
 from robustfl_bench.read.tables.claims import Side, short
 from robustfl_bench.read.tables.sheets import Printed, Sheet
@@ -32,7 +31,9 @@ def claims(paper: MeasuredPaper, repeats: str = "seeds") -> Sheet:
     ``repeats`` the numbers are."""
     rows, notes = [], []
     printed = any(verdict.published for verdict in paper.verdicts)
-    by_name = grouped((verdict.claim.name, place) for place, verdict in enumerate(paper.verdicts))
+    by_name: dict[str, list[int]] = {}
+    for place, verdict in enumerate(paper.verdicts):
+        by_name.setdefault(verdict.claim.name, []).append(place)
     for note, (name, places) in enumerate(by_name.items(), 1):
         rows += [[Printed(name, note=note), *words(*_verdict(paper, place, printed))] for place in places]
         claim = paper.verdicts[places[0]].claim

@@ -7,6 +7,7 @@
 ``checks``     what a rule needs and depends on: measured, not declared
 ``needs``      the same for the rules in a table of runs
 ``conditions`` under which conditions scores hold, what was not tried, and reasons to doubt a worst case
+``rows``       rows of kept files, and numbers in groups
 ``words``      the sentences and tables, from ``templates/``
 ``page``       all of these as tables, and the scores as pictures
 ``views``      further questions that the runs answer

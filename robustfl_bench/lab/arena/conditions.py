@@ -13,9 +13,9 @@ from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST, contenders
+from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
 from robustfl_bench.lab.arena.words import filled, tabled
-from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import targets

@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import TypeVar
 
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
+from robustfl_bench.lab.arena.rows import grouped, sealed_rows, worst_case
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import ends, said, span, tabled
-from robustfl_bench.lab.rows import grouped, sealed_rows, worst_case
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import LEVEL, chance_if_apart, chance_if_equal, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Sheet

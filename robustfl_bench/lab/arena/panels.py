@@ -13,6 +13,7 @@ from typing import Protocol
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena.additions import SEARCHING, Addition, counted, searches
 from robustfl_bench.lab.arena.needs import RuleNeeds
+from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import (
     BACKDOOR,
     HONEST,
@@ -25,7 +26,6 @@ from robustfl_bench.lab.arena.track import (
     track_and_runs,
 )
 from robustfl_bench.lab.arena.words import HALF
-from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs.statistics import (
     COMPARED,
     LEVEL,

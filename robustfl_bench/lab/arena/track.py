@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from robustfl_bench.base.late import pd
-from robustfl_bench.lab.rows import grouped
+from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.matching import Content
 from robustfl_bench.read.runs.records import MEASURED, NoRuns, last_metrics

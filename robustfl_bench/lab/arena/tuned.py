@@ -18,8 +18,8 @@ from itertools import product
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena import decision
+from robustfl_bench.lab.arena.rows import grouped, worst_case
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track, validation_share
-from robustfl_bench.lab.rows import grouped, worst_case
 from robustfl_bench.runner.config import compose, options
 
 SCALES = (0.1, 0.3, 1.0)

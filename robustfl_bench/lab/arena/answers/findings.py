@@ -14,12 +14,12 @@ from robustfl_bench.lab.arena import page
 from robustfl_bench.lab.arena.conditions import conditioned, remarks
 from robustfl_bench.lab.arena.order import BELOW, TOP, UNSHOWN, beside_server, contenders, mark, pairs
 from robustfl_bench.lab.arena.panels import ENOUGH, REFERENCE, Arena, ArenaPanel
+from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views import VIEWS, ArenaView, books
 from robustfl_bench.lab.arena.views.attacks import answer
 from robustfl_bench.lab.arena.views.rounds import SETTLED
 from robustfl_bench.lab.arena.words import HALF, SERVER_DATA, bounds, ends, filled, number, said, sentence, span, tabled
-from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import chance_if_equal, rank_correlation, rejected
 from robustfl_bench.read.tables.sheets import Printed, Sheet

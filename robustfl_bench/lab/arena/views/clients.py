@@ -9,9 +9,9 @@ from statistics import fmean
 from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.order import by_rule, is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena
+from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
 from robustfl_bench.lab.arena.words import said, tabled
-from robustfl_bench.lab.rows import grouped
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from robustfl_bench.lab.arena.order import mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
+from robustfl_bench.lab.arena.rows import sealed_rows
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.words import SERVER_DATA, said, span, tabled
-from robustfl_bench.lab.rows import sealed_rows
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns

@@ -9,9 +9,9 @@ from statistics import fmean
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena.order import is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena
+from robustfl_bench.lab.arena.rows import grouped, worst_case
 from robustfl_bench.lab.arena.track import SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import HALF, said, tabled
-from robustfl_bench.lab.rows import grouped, worst_case
 from robustfl_bench.read.pages.pictures import curves, heat
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.runs.records import NoRuns
