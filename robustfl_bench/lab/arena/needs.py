@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import trusted
@@ -24,13 +25,8 @@ class RuleNeeds:
     def __init__(self, table: pd.DataFrame, runs: Sequence[ArenaRun]) -> None:
         self._runs = {run.rule: run for run in runs}
         self._table = table
-        self._known: dict[str, RuleCheck | str] = {}
-
-    def check(self, rule: str) -> RuleCheck | str:
+        self.check = cache(self._try)
         """What was measured of a rule, or why nothing could be."""
-        if rule not in self._known:
-            self._known[rule] = self._try(rule)
-        return self._known[rule]
 
     def of(self, rule: str) -> tuple[str, ...]:
         """What a rule needs, in words; unknown needs are ``unknown``."""

@@ -30,6 +30,13 @@ def minutes_of_monna() -> list[float]:
     return extremes("gossip/monna_runs.csv", "rounds == 600", column="seconds", factor=1 / 60)
 
 
+def round_by_round(local_update: str) -> list[float]:
+    """The accuracies of a run on a ring, in percent."""
+    chosen = runs("gossip/ring_rounds.csv").query("local_update == @local_update")
+    return (100 * chosen["test_accuracy"]).tolist()
+
+
+_LIE = "attack == 'lie' and rounds == 90"
 PAGE = "results/gossip/README.md"
 
 FACTS = (
@@ -51,15 +58,7 @@ FACTS = (
         lambda: at_nodes("dissensus", "average", "trmean", "monna"),
     ),
     *(
-        Fact(
-            f"| `{rule}` | {{:.2f}} |",
-            partial(
-                lambda rule: percent(
-                    "gossip/ring_runs.csv", f"aggregator == '{rule}' and attack == 'lie' and rounds == 90"
-                ),
-                rule,
-            ),
-        )
+        Fact(f"| `{rule}` | {{:.2f}} |", partial(percent, "gossip/ring_runs.csv", f"aggregator == '{rule}' and {_LIE}"))
         for rule in ("clipped_gossip", "trmean", "rfa")
     ),
     Fact(
@@ -84,15 +83,7 @@ FACTS = (
     ),
     Fact("as a run takes {:.0f} to {:.0f} minutes of a core", minutes_of_monna),
     *(
-        Fact(
-            f"| {words} | {{:.2f}} | {{:.2f}} | {{:.2f}} | {{:.2f}} |",
-            partial(
-                lambda kind: (
-                    100 * runs("gossip/ring_rounds.csv").query("local_update == @kind").test_accuracy
-                ).tolist(),
-                kind,
-            ),
-        )
+        Fact(f"| {words} |{' {:.2f} |' * 4}", partial(round_by_round, kind))
         for kind, words in (
             ("momentum", "here, one run"),
             ("momentum_from_zero", "here with a momentum that begins at 0, one run"),
