@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 from robustfl_bench.base.console import as_json
+from robustfl_bench.base.public import PACKAGE
 from robustfl_bench.commands.verb import Argument, JsonFormat, command
 from robustfl_bench.read.runs.where import check_name
 
-_PACKAGE = Path(__file__).resolve().parent.parent
 _FILES = {
     "readme": "README.md",
     "contributing": "CONTRIBUTING.md",
@@ -22,7 +22,7 @@ _FILES = {
 
 def guides() -> dict[str, Path]:
     """The files of the guides by name, in a wheel or in a checkout."""
-    root = _PACKAGE / "docs" if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent
+    root = PACKAGE / "docs" if (PACKAGE / "docs").is_dir() else PACKAGE.parent
     return {name: root / file for name, file in _FILES.items()}
 
 

@@ -9,11 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.base import trusted
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.late import pd
 from robustfl_bench.commands import entry
-from robustfl_bench.commands.verb import CODE, Action, arguments_of, called, name_of, parser_alone
+from robustfl_bench.commands.verb import Action, arguments_of, called, name_of, parser_alone, trusting
 
 FORMATS = ("csv", "json")
 """The formats that a verb is asked for, the first that it has, where the caller names none."""
@@ -87,9 +86,8 @@ def command(name: str, *words: object, **options: Any) -> Any:
         for item in value if isinstance(value, list | tuple) else [value]:
             argv += [flag] if item is True else [flag, str(item)]
     asked = _parsed(lambda: parser_alone(verb, program).parse_args(argv))
-    own = [word for key in CODE for word in _listed(getattr(asked, key, None))]
     printed = io.StringIO()
-    with redirect_stdout(printed), trusted.only([*_listed(allowed), *trusted.named(own)]):
+    with redirect_stdout(printed), trusting(asked, [allowed] if isinstance(allowed, str) else allowed):
         called(verb, asked)
     if "format" not in options:
         return _read(printed.getvalue(), form)
@@ -117,10 +115,6 @@ def _read(text: str, form: str | None) -> Any:
     rows = [row for row in csv.reader(io.StringIO(text)) if row]
     wide = len(rows) > 1 and all(len(row) == len(rows[0]) for row in rows)
     return pd.read_csv(io.StringIO(text)) if wide else Output(text)
-
-
-def _listed(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(item) for item in value or ()]
 
 
 def table(name: str | None = None, *overrides: str, **options: Any) -> Any:

@@ -8,6 +8,7 @@ dataclass stands for the fields of that, which several verbs can share. Tab comp
 import shlex
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, signature
 from pathlib import Path
@@ -75,13 +76,17 @@ def command(
 
 
 def obeyed(verb: Action, asked: Namespace, prefix: str = "error") -> int:
-    """Call a verb that may read results: these are not trusted, whatever they name. Imported are this package, those
-    of ``--allow``, and those of the classes that the words of CODE name. Errors are ``reported``."""
-    values = vars(asked)
-    given = [values.get(name) or [] for name in CODE]
-    words = [word for value in given for word in ([value] if isinstance(value, str) else value)]
-    with trusted.only([*values.get("allow", []), *trusted.named(words)]):
+    """Call a verb that may read results, see ``trusting``. Errors are ``reported``."""
+    with trusting(asked, vars(asked).get("allow", ())):
         return reported(called, verb, asked, prefix=prefix)
+
+
+def trusting(asked: Namespace, allowed: Sequence[str]) -> AbstractContextManager[None]:
+    """Within it results are not trusted, whatever they name. Imported are this package, those that are ``allowed``, and
+    those of the classes that the words of CODE name."""
+    given = [getattr(asked, name, None) or [] for name in CODE]
+    words = [word for value in given for word in ([value] if isinstance(value, str) else value)]
+    return trusted.only([*allowed, *trusted.named(words)])
 
 
 def parser_of(program: str, description: str, verbs: Sequence[Action], allow: bool = False) -> Parser:
