@@ -11,6 +11,7 @@ from scripts.checks.facts.kept import (
     column,
     diverged_in,
     extremes,
+    means_of,
     measured,
     measured_in,
     percent,
@@ -105,6 +106,8 @@ def mixed(rule: str) -> list[float]:
 
 
 PAGE = "results/boba/README.md"
+_QUARTER = "aggregator == 'boba' and participation == 0.25"
+_CLEAN_RAGE = "aggregator == 'rage' and attack == 'none'"
 
 FACTS = (
     Fact(
@@ -205,31 +208,17 @@ FACTS = (
         "With a quarter of the clients BOBA falls to {:.1f} under Gauss and {:.1f} under IPM (published: 88.1 and "
         "87.7), and with three quarters to {:.1f} under Gauss, in the means of all seeds.",
         lambda: [
-            100
-            * runs("boba/ag_news_quick.csv")
-            .query(f"aggregator == 'boba' and participation == {share} and attack == '{attack}'")["final_accuracy"]
-            .mean()
-            for share, attack in ((0.25, "gauss"), (0.25, "ipm"), (0.75, "gauss"))
+            *means_of("boba/ag_news_quick.csv", *(f"{_QUARTER} and attack == '{name}'" for name in ("gauss", "ipm"))),
+            *means_of("boba/ag_news_quick.csv", "aggregator == 'boba' and participation == 0.75 and attack == 'gauss'"),
         ],
     ),
     Fact(
         "Without attack Average has {:.1f} after the 40 rounds",
-        lambda: [
-            100
-            * runs("boba/table1_cifar10_quick.csv")
-            .query("aggregator == 'average' and attack == 'none'")
-            .final_accuracy.mean()
-        ],
+        lambda: means_of("boba/table1_cifar10_quick.csv", "aggregator == 'average' and attack == 'none'"),
     ),
     Fact(
         "at quick scale one, two and three passes without attackers have {:.1f}, {:.1f} and {:.1f}",
-        lambda: (
-            100
-            * runs("boba/outliers.csv")
-            .query("aggregator == 'rage' and attack == 'none'")
-            .groupby("num_byzantine_declared")
-            .final_accuracy.mean()
-        ).tolist(),
+        lambda: means_of("boba/outliers.csv", *(f"{_CLEAN_RAGE} and num_byzantine_declared == {f}" for f in (1, 2, 3))),
     ),
     Fact(
         "with up to five seeds where a claim needs them (`robustfl-results table boba/table7_mnist`): {2} of {0} "

@@ -27,17 +27,11 @@ def sooner() -> list[int]:
 
     The plain average under IPM, which diverges, is left out.
     """
-    from robustfl_bench.read.runs.statistics import paired
-
     cells = [(rule, attack) for rule in ("average", "coomed", "mkrum") for attack in ("none", "label_flip", "ipm")]
     cells.remove(("average", "ipm"))
     table = fedbuff()["last_accuracy"]
-    between = [paired(*(dict(table[(name, *cell)]) for name in ("fedbuff 500", "sync 25"))) for cell in cells]
-    return [
-        sum(one is not None and one.low > 0 for one in between),
-        len(cells),
-        table.index.get_level_values(3).nunique(),
-    ]
+    between = [interval(*(table[(name, *cell)] for name in ("fedbuff 500", "sync 25"))) for cell in cells]
+    return [sum(low > 0 for _, low, _ in between), len(cells), table.index.get_level_values(3).nunique()]
 
 
 def milder_if_fresh() -> list[int]:
@@ -49,14 +43,10 @@ def milder_if_fresh() -> list[int]:
 
 def gains(rule: str, *attacks: str) -> list[float]:
     """How many points FedBuff is above synchronous rounds after 500 steps, with the ends of the paired intervals."""
-    from robustfl_bench.read.runs.statistics import paired
-
     found = []
     for attack in attacks:
-        protocols = [fedbuff().loc[(f"{name} 500", rule, attack), "last_accuracy"] for name in ("fedbuff", "sync")]
-        between = paired(*(dict(100 * accuracy) for accuracy in protocols))
-        assert between is not None
-        found += [between.mean, between.low, between.high]
+        both = (fedbuff().loc[(f"{name} 500", rule, attack), "last_accuracy"] for name in ("fedbuff", "sync"))
+        found += interval(*(100 * accuracies for accuracies in both))
     return found
 
 

@@ -33,6 +33,11 @@ def percent(path: str, *conditions: str, column: str = "final_accuracy") -> list
     return [100 * float(runs(path).query(condition)[column].item()) for condition in conditions]
 
 
+def means_of(path: str, *conditions: str) -> list[float]:
+    """The mean accuracy of the runs that meet each condition, in percent."""
+    return [100 * float(runs(path).query(condition)["final_accuracy"].mean()) for condition in conditions]
+
+
 def extremes(path: str, condition: str, column: str = "final_accuracy", factor: float = 100) -> list[float]:
     """The least and the largest number of the runs that meet a condition, in percent."""
     return ends(factor * runs(path).query(condition)[column])
