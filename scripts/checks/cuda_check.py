@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def every(group: str, *overrides: str) -> Callable[[Setup], Iterator[Question]]:
 
     def section(setup: Setup) -> Iterator[Question]:
         for name in options.names(group):
-            yield name, lambda name=name: compared(setup, *overrides, f"rounds={setup.of(2, 1)}", f"{group}={name}")  # type: ignore[misc]
+            yield name, partial(compared, setup, *overrides, f"rounds={setup.of(2, 1)}", f"{group}={name}")
 
     return section
 
@@ -178,15 +179,15 @@ def rules(setup: Setup) -> Iterator[Question]:
     """The aggregate of every rule of updates under label skew, with IPM attackers."""
     updates, _ = example_round(0, d=setup.of(10_000, 50))
 
-    def ask(rule: Aggregator) -> Answer:
-        found = []
+    def ask(name: str) -> Answer:
+        rule, found = rule_of(name, 3), []
         for device in (torch.device("cpu"), setup.device):
             given = Updates(updates.matrix.to(device), updates.counts.to(device))
             found.append(rule(given, server_on(device, updates.n, updates.d)).vector.cpu())
         return judged(float((found[1] - found[0]).norm() / found[0].norm()), LIMITS["aggregates"], "relative")
 
     for name in options.names("aggregator"):
-        yield name, lambda name=name: ask(rule_of(name, 3))  # type: ignore[misc]
+        yield name, partial(ask, name)
 
 
 def local_updates(setup: Setup) -> Iterator[Question]:
@@ -206,7 +207,7 @@ def local_updates(setup: Setup) -> Iterator[Question]:
         ("ifca", ("clustering=ifca",)),
     ]
     for name, overrides in whole + more:
-        yield name, lambda overrides=overrides: compared(setup, "rounds=2", *ALONE, *overrides)  # type: ignore[misc]
+        yield name, partial(compared, setup, "rounds=2", *ALONE, *overrides)
 
 
 def models(setup: Setup) -> Iterator[Question]:
@@ -236,7 +237,7 @@ def models(setup: Setup) -> Iterator[Question]:
 
     for name in options.names("model"):
         if not (setup.tiny and name == "vgg16"):
-            yield name, lambda name=name: ask(name)  # type: ignore[misc]
+            yield name, partial(ask, name)
 
 
 def golden(setup: Setup) -> Iterator[Question]:
@@ -252,8 +253,8 @@ def golden(setup: Setup) -> Iterator[Question]:
 
     rounds = f"rounds={setup.of(50, 3)}"
     for name, overrides in GOLDEN.items():
-        yield name, lambda overrides=overrides: ends((*overrides, rounds))  # type: ignore[misc]
-        yield f"{name}, twice", lambda overrides=overrides: differing((*overrides, rounds))  # type: ignore[misc]
+        yield name, partial(ends, (*overrides, rounds))
+        yield f"{name}, twice", partial(differing, (*overrides, rounds))
 
 
 def stacks(setup: Setup) -> Iterator[Question]:
@@ -268,9 +269,9 @@ def stacks(setup: Setup) -> Iterator[Question]:
     common = (*BASE, f"rounds={setup.of(10, 2)}")
     for attack in ("ipm", "lie"):
         cells = [(*common, f"aggregator={rule}", f"attack={attack}") for rule in STACKED]
-        yield f"rules, {attack}", lambda cells=cells: differing(cells)  # type: ignore[misc]
+        yield f"rules, {attack}", partial(differing, cells)
     rates = [(*common, "aggregator=krum", "attack=ipm", f"lr={lr}") for lr in (0.1, 1)]
-    yield "rates, krum", lambda: differing(rates)
+    yield "rates, krum", partial(differing, rates)
 
 
 # --- the machine -----------------------------------------------------------------------------------------------------
@@ -292,16 +293,13 @@ def exactness(setup: Setup) -> Iterator[Question]:
         set_precision("highest", setup.device)
         return float((found - exact).abs().max() / exact.abs().max())
 
+    def ask(precision: str, convolution: bool) -> Answer:
+        value = error(precision, convolution)
+        return judged(value, LIMITS["products"], "relative") if precision == "highest" else measure(value, "relative")
+
     for kind, convolution in (("products", False), ("convolutions", True)):
-        yield (
-            f"{kind}, highest",
-            lambda c=convolution: judged(error("highest", c), LIMITS["products"], "relative"),  # type: ignore[misc]
-        )
-        for precision in ("high", "medium"):
-            yield (
-                f"{kind}, {precision}",
-                lambda c=convolution, p=precision: measure(error(p, c), "relative"),  # type: ignore[misc]
-            )
+        for precision in ("highest", "high", "medium"):
+            yield f"{kind}, {precision}", partial(ask, precision, convolution)
 
 
 # --- times -----------------------------------------------------------------------------------------------------------
@@ -357,7 +355,7 @@ def operations(setup: Setup) -> Iterator[Question]:
         return measure(calls.number, "operations")
 
     for name in STEPWISE:
-        yield name, lambda name=name: ask(name)  # type: ignore[misc]
+        yield name, partial(ask, name)
 
 
 def rounds(setup: Setup) -> Iterator[Question]:
@@ -365,7 +363,7 @@ def rounds(setup: Setup) -> Iterator[Question]:
     clients, held = setup.of(100, 3), setup.of(600, 8)
     shapes = {"mlp": (1, 28, 28), "lenet": (1, 28, 28), "resnet20": (3, 32, 32)}
 
-    def rate(name: str, batch: int | None, steps: int, device: torch.device) -> float:
+    def rate(name: str, batch: int | None, steps: int, device: torch.device) -> Answer:
         network = Network(targets.build(compose.resolve([f"model={name}"]).config["model"]), shapes[name], CLASSES, 0)
         network.to(device)
         x, y = torch.randn(clients * held, *shapes[name]), torch.randint(CLASSES, (clients * held,))
@@ -377,7 +375,7 @@ def rounds(setup: Setup) -> Iterator[Question]:
             local(network, network.initial, Samples(population, everyone, everyone, 0, "batches", 0, batch), 0.1, out)
             setup.wait()
 
-        return 1 / medians({"it": work}, setup.of(3, 1))["it"]
+        return measure(1 / medians({"it": work}, setup.of(3, 1))["it"], "rounds a second")
 
     cases: dict[str, tuple[str, int | None, int]] = {
         "mlp, all samples": ("mlp", None, 1),
@@ -388,10 +386,7 @@ def rounds(setup: Setup) -> Iterator[Question]:
         cases["resnet20, batches"] = ("resnet20", 16, 1)
     for what, case in cases.items():
         for device in (setup.device, torch.device("cpu")):
-            yield (
-                f"{what}, {'CPU' if device.type == 'cpu' else 'device'}",
-                lambda case=case, device=device: measure(rate(*case, device), "rounds a second"),  # type: ignore[call-arg, misc]
-            )
+            yield f"{what}, {'CPU' if device.type == 'cpu' else 'device'}", partial(rate, *case, device)
         if setup.device.type == "cuda":
             yield f"{what}, memory", lambda: measure(torch.cuda.max_memory_allocated(setup.device) / 2**30, "GiB, peak")
 
