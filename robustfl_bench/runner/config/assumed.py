@@ -6,6 +6,7 @@ that take part, a draw without replacement. If all clients take part, f is the n
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
@@ -28,20 +29,14 @@ QUANTILE = 95
 
 def read(value: Any) -> int | float | None:
     """The value of the setting: a number of attackers, a share of all clients below 1, or null. Raises ConfigError."""
-    try:
-        if value is None or type(value) is int:
-            return value
-        if type(value) in (float, str):
-            return int(value) if str(value).isdecimal() else _share(float(value))
-    except ValueError:
-        pass
+    if value is None or type(value) is int:
+        return value
+    with suppress(ValueError):
+        if type(value) is str and value.isdecimal():
+            return int(value)
+        if type(value) in (float, str) and 0 < float(value) < 1:
+            return float(value)
     raise ConfigError(f"{NAME} must be a whole number, a share of all clients in (0, 1), or null; got {value!r}")
-
-
-def _share(value: float) -> float:
-    if not 0 < value < 1:
-        raise ValueError(value)
-    return value
 
 
 def number(declared: float | None, config: Mapping[str, Any], scalars: Mapping[str, Any]) -> int:

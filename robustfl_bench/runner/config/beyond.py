@@ -1,11 +1,13 @@
 """What the composer of this package leaves to Hydra's, found without importing Hydra."""
 
 import pkgutil
+import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from robustfl_bench.base.errors import ConfigError
 
@@ -43,26 +45,33 @@ class ForHydra:
     def program(self) -> list[str]:
         """The words that a command needs for the same configs."""
         flags = {"--config-path": self.config_path, "--config-name": self.config_name}
-        return [*(word for flag, value in flags.items() if value for word in (flag, value)), *self._searching]
+        searching = [word for word in self.overrides if word.lstrip("+").startswith("hydra.searchpath=")]
+        return [*(word for flag, value in flags.items() if value for word in (flag, value)), *searching]
 
     @property
     def composes(self) -> bool:
         """Whether Hydra composes every run, as its files are not those of this package alone."""
         return bool(self.program)
 
-    @property
-    def _searching(self) -> list[str]:
-        return [word for word in self.overrides if word.lstrip("+").startswith("hydra.searchpath=")]
-
 
 NOTHING = ForHydra()
 
-_OF_SWEEPS = ("launcher", "sweeper", "sweep")
+
+class Composed(NamedTuple):
+    """What overrides compose, by this package or by Hydra: the ``config`` with interpolations as written, the option of
+    each group, what presets sweep, what is asked of Hydra that composing does not do, and the roots of groups of the
+    user."""
+
+    config: dict[str, Any]
+    choices: Mapping[str, Any]
+    swept: dict[str, Any]
+    unobeyed: Sequence[str] = ()
+    groups: frozenset[str] = frozenset()
 
 
 def check_single(key: str, text: str) -> None:
     """Raise ConfigError for a setting of Hydra that no single run obeys."""
-    if key.startswith("hydra") and {*key.replace("/", ".").split(".")[1:2]} & {*_OF_SWEEPS}:
+    if key.startswith("hydra") and re.split("[./]", key)[1:2] in (["launcher"], ["sweeper"], ["sweep"]):
         raise ConfigError(f"{text} is for sweeps, with -m")
 
 
@@ -76,17 +85,17 @@ def is_group(path: str, folders: tuple[Path, ...]) -> bool:
     return any((folder / path).is_dir() for folder in folders) or _type_of(path) == "GROUP"
 
 
-def has_plugins() -> bool:
-    """Whether Hydra has plugins of other packages, which can bring options and resolvers."""
+def import_plugins() -> None:
+    """Import the plugins of other packages for Hydra, which can bring options and resolvers; else not even Hydra."""
     found = find_spec(PLUGINS)
     places = found.submodule_search_locations if found is not None else None
-    return any(module.name != OURS for module in pkgutil.iter_modules(places))
+    if any(module.name != OURS for module in pkgutil.iter_modules(places)):
+        from hydra.core.plugins import Plugins
+
+        Plugins.instance()
 
 
 def _type_of(path: str) -> str:
-    if has_plugins():
-        from hydra.core.plugins import Plugins
-
-        Plugins.instance()  # imports them
+    import_plugins()
     store = sys.modules.get("hydra.core.config_store")
     return store.ConfigStore.instance().get_type(path).name if store is not None else "NOT_FOUND"

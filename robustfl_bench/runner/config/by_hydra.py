@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import hydra
 import yaml
@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.runner.config import identity, omega, options, words
-from robustfl_bench.runner.config.beyond import ForHydra
+from robustfl_bench.runner.config.beyond import Composed, ForHydra
 from robustfl_bench.runner.config.options import CONF, Search
 from robustfl_bench.runner.config.words import Override
 from robustfl_bench.train.parts import GROUPS
@@ -30,17 +30,6 @@ VERSION = "1.3"
 
 CONFIG = "config"
 """The name of the primary config."""
-
-
-class Composed(NamedTuple):
-    """What Hydra has composed: the ``tree`` of settings with interpolations as written, the option of each group, the
-    roots of groups of the user, what presets sweep, and what is asked of Hydra that composing does not do."""
-
-    tree: dict[str, Any]
-    choices: Mapping[str, str | None]
-    groups: frozenset[str]
-    swept: dict[str, Any]
-    unobeyed: Sequence[str]
 
 
 @contextmanager
@@ -159,7 +148,7 @@ def _found(config: DictConfig, own: Any, is_obeyed: bool) -> Composed:
     )
     refused = [f"{key} is for the command robustfl-bench, which obeys it" for key in unobeyed(runtime)]
     params = dict(runtime["sweeper"].get("params") or {})
-    return Composed(tree, choices, groups, params, () if is_obeyed else refused)
+    return Composed(tree, choices, params, () if is_obeyed else refused, groups)
 
 
 def unobeyed(runtime: Mapping[str, Any]) -> list[str]:

@@ -94,17 +94,17 @@ def check_names(one: Override, search: Search) -> list[str]:
     for name in names:
         if is_preset or not outside.is_class(name):
             options.load(f"{group}/{name}", search)
-    if several:
-        options.check_several(group, names)
+    places = [options.label(group, name) for name in names] if several else []
+    if twice := next((place for place in places if places.count(place) > 1), None):
+        raise ConfigError(f"{group} takes each option once, got {twice} twice in [{','.join(names)}]")
     return names
 
 
 def labels(chosen: Mapping[str, str | None], config: Mapping[str, Any]) -> dict[str, str]:
     """The readable name of the option of each group, as it was chosen if that is known, else of its content."""
-    names = {group: chosen.get(group) for group in GROUPS}
     return {
-        group: _label(group, config[group]) if name is None else options.label(group, name)
-        for group, name in names.items()
+        group: _label(group, config[group]) if (name := chosen.get(group)) is None else options.label(group, name)
+        for group in GROUPS
     }
 
 
@@ -148,16 +148,13 @@ OTHER_NAMES = {"learning_rate": ("lr",), "f": ("num_byzantine",), "epochs": ("lo
 """What settings are called elsewhere, with the keys that they have in this package."""
 
 
-def change(tree: dict[str, Any], one: Override, search: Search) -> None:
-    """Set, add or remove the setting of an override, without changing mappings that others share. Raises ConfigError.
+def change(tree: dict[str, Any], one: Override, key: str, value: Any, search: Search) -> None:
+    """Set, add or remove the setting ``key`` as an override does, without changing mappings that others share. Raises
+    ConfigError.
 
     ``key=value`` needs the setting, ``+key=value`` needs that it is absent or null; the items of a mapping are set one
     by one.
     """
-    _change(tree, one, one.key, one.value, search)
-
-
-def _change(tree: dict[str, Any], one: Override, key: str, value: Any, search: Search) -> None:
     *path, last = key.split(".")
     node, adds = tree, one.sign.startswith("+")
     for depth, name in enumerate(path):
@@ -174,7 +171,7 @@ def _change(tree: dict[str, Any], one: Override, key: str, value: Any, search: S
         del node[last]
     elif isinstance(value, Mapping) and isinstance(present, Mapping):
         for name, item in value.items():
-            _change(tree, one, f"{key}.{name}", item, search)
+            change(tree, one, f"{key}.{name}", item, search)
     elif last not in node and not adds:
         raise _absent(node, path, one, search)
     elif one.sign == "+" and present is not None and not isinstance(value, list):
@@ -224,7 +221,8 @@ def bodies_of(group: str, name: str, search: Search) -> Iterator[Mapping[str, An
     for entry in _entries(group, name, search):
         if entry is None:
             content = options.load(f"{group}/{name}", search)
-            _check_for_sweeps_alone(group, name, content.get("hydra") or {})
+            if others := [key for key in content.get("hydra") or {} if f"hydra/{key}" not in _SWEEPING]:
+                raise Beyond(f"{group}={name} sets hydra.{others[0]}")
             yield {key: value for key, value in content.items() if key != "defaults"}
         elif not entry.override:
             yield from bodies_of(entry.group, str(entry.name), search)
@@ -239,12 +237,6 @@ def chosen_by(group: str, name: str, search: Search) -> dict[str, str]:
         if not entry.override:
             own |= chosen_by(entry.group, str(entry.name), search)
     return own | {_key(entry): str(entry.name) for entry in entries if entry.override and entry.group in GROUPS}
-
-
-def _check_for_sweeps_alone(group: str, name: str, settings: Mapping[str, Any]) -> None:
-    """Raise Beyond if a preset changes settings of Hydra by which single runs go, too."""
-    if others := [key for key in settings if f"hydra/{key}" not in _SWEEPING]:
-        raise Beyond(f"{group}={name} sets hydra.{others[0]}")
 
 
 def _key(entry: Entry) -> str:

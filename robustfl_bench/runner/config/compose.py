@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType, NoneType
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.fields import options_of, type_of_field
 from robustfl_bench.base.trees import flatten, merge
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.runner.config import assumed, beyond, identity, options, outside, words
-from robustfl_bench.runner.config.beyond import NOTHING, Beyond, ForHydra
+from robustfl_bench.runner.config.beyond import NOTHING, Beyond, Composed, ForHydra
 from robustfl_bench.runner.config.choices import bodies_of, change, check_names, chosen, chosen_by, labels
 from robustfl_bench.runner.config.interpolate import composed_here, interpolated
 from robustfl_bench.runner.config.options import HERE, Search
@@ -57,7 +57,7 @@ def resolve(
     """
     given = words.overrides(overrides)
 
-    def finish(composed: _Composed) -> Resolved:
+    def finish(composed: Composed) -> Resolved:
         if composed.unobeyed:
             raise ConfigError("; ".join(composed.unobeyed))
         is_resolved = base is not None and not any("${" in str(value) for _, value in flatten(base))
@@ -75,7 +75,7 @@ def shown(
     """The config of ``robustfl-bench OVERRIDES``, with interpolations as written unless it is resolved. As nothing is
     built of it, ``rerun=FOLDER`` needs no ``allow``. Raises ConfigError."""
 
-    def finish(composed: _Composed) -> dict[str, Any]:
+    def finish(composed: Composed) -> dict[str, Any]:
         if not resolve:
             return composed.config
         others = {key: value for key, value in composed.config.items() if key not in _KNOWN}
@@ -100,7 +100,7 @@ def sweep(overrides: Sequence[str], search: Search = HERE, hydra: ForHydra = NOT
 def swept(overrides: Sequence[str], search: Search = HERE, hydra: ForHydra = NOTHING) -> dict[str, list[str]]:
     """The settings swept by the presets among the overrides, with their values."""
 
-    def finish(composed: _Composed) -> dict[str, list[str]]:
+    def finish(composed: Composed) -> dict[str, list[str]]:
         return {
             key: words.override(f"{key}={interpolated(value, composed.config)}").values
             for key, value in composed.swept.items()
@@ -114,7 +114,7 @@ def shared(overrides: Sequence[str], search: Search = HERE, hydra: ForHydra = NO
     runs, and for an option or a run folder among its values that does not exist."""
     fixed = _fixed(overrides)
 
-    def finish(composed: _Composed) -> dict[str, Any]:
+    def finish(composed: Composed) -> dict[str, Any]:
         config = composed.config
         for name in SCALARS:
             if not options.refers(config[name]):
@@ -139,7 +139,7 @@ def _finished(
     overrides: Sequence[Override],
     search: Search,
     hydra: ForHydra,
-    finish: "Callable[[_Composed], _Made]",
+    finish: Callable[[Composed], _Made],
     trusted: bool = False,
     base: Mapping[str, Any] | None = None,
 ) -> _Made:
@@ -156,8 +156,8 @@ def _finished(
     from robustfl_bench.runner.config import by_hydra
 
     with by_hydra.composing(overrides, search, hydra) as found:
-        config = _whole(found.tree, found.groups)
-        return finish(_Composed(config, labels(found.choices, config), found.swept, found.unobeyed))
+        config = _whole(found.config, found.groups)
+        return finish(found._replace(config=config, choices=labels(found.choices, config)))
 
 
 def _fixed(overrides: Sequence[str]) -> list[Override]:
@@ -207,19 +207,9 @@ def _assumed(config: Mapping[str, Any]) -> int:
     return assumed.number(declared, config, scalars)
 
 
-class _Composed(NamedTuple):
-    """What overrides compose: the ``config`` with interpolations as written, the option of each group, what presets
-    sweep, and what is asked of Hydra that composing does not do."""
-
-    config: dict[str, Any]
-    choices: dict[str, str]
-    swept: dict[str, Any]
-    unobeyed: Sequence[str] = ()
-
-
 def _composed(
     overrides: Sequence[Override], search: Search, trusted: bool = False, base: Mapping[str, Any] | None = None
-) -> _Composed:
+) -> Composed:
     """What this package composes. Raises ConfigError, and Beyond for what is not read here."""
     bodies: list[Mapping[str, Any]] = []
     by_presets: dict[str, str] = {}
@@ -246,8 +236,8 @@ def _composed(
         tree = merge(tree, {key: value for key, value in body.items() if key != "hydra"})
     for one in overrides:
         if not (one.root in PRESETS or one.place or one.key in GROUPS or one.key in identity.FORMS):
-            change(tree, one, search)
-    return _Composed(_whole(tree), choices, params)
+            change(tree, one, one.key, one.value, search)
+    return Composed(_whole(tree), choices, params)
 
 
 _KNOWN = (*SCALARS, *GROUPS)

@@ -124,15 +124,10 @@ def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
     if (samples := config.get("claim_samples")) is not None:
         whole["attack"] = {"_target_": CLAIMING, "attack": config["attack"], "samples": samples}
     if (init := config.get("init")) is not None:
-        place = weights_file(init)
-        whole["model"] = {"_target_": STARTED, "model": config["model"], "path": place, "digest": content(Path(place))}
+        path = Path(init).expanduser()
+        path = path / "weights.safetensors" if path.is_dir() else path  # of the folder of a run
+        whole["model"] = {"_target_": STARTED, "model": config["model"], "path": str(path), "digest": content(path)}
     return whole
-
-
-def weights_file(place: str) -> str:
-    """The file of ``init``: the place itself, or that in the folder of a run."""
-    path = Path(place).expanduser()
-    return str(path / "weights.safetensors" if path.is_dir() else path)
 
 
 def named_steps(config: Mapping[str, Any]) -> dict[str, Any]:

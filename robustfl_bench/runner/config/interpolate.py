@@ -139,9 +139,6 @@ def _hydra_runs() -> bool:
 
 def _is_registered(name: str) -> bool:
     """Whether a user has registered a resolver with OmegaConf, or a plugin of Hydra that is imported now."""
-    if beyond.has_plugins():
-        from hydra.core.plugins import Plugins
-
-        Plugins.instance()
+    beyond.import_plugins()
     omegaconf = sys.modules.get("omegaconf")
     return omegaconf is not None and bool(omegaconf.OmegaConf.has_resolver(name))

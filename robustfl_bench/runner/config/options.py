@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,9 +128,9 @@ def is_group(name: str) -> bool:
     return (CONF / name).is_dir()
 
 
-def exists(group: str, name: str, search: Search = HERE) -> bool:
-    """Whether the option ``group=name`` exists."""
-    return find(f"{group}/{name}", search) is not None
+def exists(group: str, name: str) -> bool:
+    """Whether ``conf/`` has the option ``group=name``."""
+    return find(f"{group}/{name}") is not None
 
 
 def names(group: str, search: Search = HERE) -> list[str]:
@@ -309,13 +309,6 @@ def label(group: str, written: str) -> str:
         known = own != name and exists(group, own)
         readable.append(f"{name.partition(':')[0].rpartition('.')[2]}_{own}" if known else own)
     return f"[{','.join(readable)}]" if written.startswith("[") else "".join(readable)
-
-
-def check_several(group: str, chosen: Sequence[str]) -> None:
-    """Raise ConfigError when a list names an option twice: each option has one key for its settings."""
-    places = [label(group, name) for name in chosen]
-    if twice := next((place for place in places if places.count(place) > 1), None):
-        raise ConfigError(f"{group} takes each option once, got {twice} twice in [{','.join(chosen)}]")
 
 
 def has_places(group: str) -> bool:

@@ -18,13 +18,13 @@ from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.runner.config import targets
 from robustfl_bench.train.settings import Defining
 
-FROM_SETTINGS = {field.name: f"${{{field.name}}}" for field in fields(Defining)}
-"""The value of a required field with the name of a setting."""
 
-DECLARED = {"num_byzantine": "${num_byzantine_declared}"}
-"""Rules get the number that the server assumes, as in the options of conf/; all other parts get the true one."""
-
-_ASSUMES = ("aggregator", "pre_aggregation")
+def _settings(group: str) -> dict[str, str]:
+    """The values of required fields with the names of settings. Rules get the number of attackers that the server
+    assumes, as in the options of conf/; all other parts get the true one."""
+    assumes = group in ("aggregator", "pre_aggregation")
+    named = {field.name: f"${{{field.name}}}" for field in fields(Defining)}
+    return named | ({"num_byzantine": "${num_byzantine_declared}"} if assumes else {})
 
 
 def is_class(option: str) -> bool:
@@ -50,8 +50,7 @@ def content(group: str, option: str) -> dict[str, Any]:
 
 def _adapted(group: str, adapter: str, target: str, found: Any) -> dict[str, Any]:
     """The content for what is no part: the adapter, and below ``rule`` or ``function`` what it is called with."""
-    assumed = DECLARED["num_byzantine"] if group in _ASSUMES else FROM_SETTINGS["num_byzantine"]
-    settings = FROM_SETTINGS | dict.fromkeys(signatures.DECLARED, assumed)
+    settings = _settings(group) | dict.fromkeys(signatures.DECLARED, _settings(group)["num_byzantine"])
     arguments = {"_target_": target}
     for name, default in signatures.options(group, found).items():
         value = MISSING if default is Parameter.empty else plain(default)
@@ -109,7 +108,7 @@ def label_of(target: str) -> str:
     """The readable name of the part that a config builds: its option in ``conf/``, else its class."""
     if (module := public.home(target)) is not None:
         return module.rpartition(".")[2]
-    return label(":".join(target.rsplit(".", 1)))
+    return label(word(target))
 
 
 def label_of_part(content: Mapping[str, Any]) -> str:
@@ -124,8 +123,7 @@ def _value(group: str, field: Field[Any]) -> Any:
         return plain(field.default)
     if field.default_factory is not MISSING:
         return plain(field.default_factory())
-    known = FROM_SETTINGS | (DECLARED if group in _ASSUMES else {})
-    return known.get(field.name, targets.REQUIRED)
+    return _settings(group).get(field.name, targets.REQUIRED)
 
 
 def plain(value: Any) -> Any:

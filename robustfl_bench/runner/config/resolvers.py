@@ -20,21 +20,6 @@ def is_attacked(config: Mapping[str, Any]) -> bool:
     return config.get("num_byzantine") != 0 and attack.get("_target_") != NO_ATTACK
 
 
-def _at_scale(paper: Any, quick: Any, *, _root_: Mapping[str, Any]) -> Any:
-    """``${at_scale:200,40}``: 200 with scale=paper, 40 with scale=quick."""
-    return quick if _root_["scale"] == "quick" else paper
-
-
-def _in_variant(fair: Any, published: Any, *, _root_: Mapping[str, Any]) -> Any:
-    """``${in_variant:keep,random}``: keep with variant=fair, random with variant=published."""
-    return published if _root_["variant"] == "published" else fair
-
-
-def _attacked(attacked: Any, clean: Any, *, _root_: Mapping[str, Any]) -> Any:
-    """``${attacked:1,10000}``: 1 in a run with Byzantine clients, 10000 in one without."""
-    return attacked if is_attacked(_root_) else clean
-
-
 def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
     """``${rb.digest:partition.path}``: the SHA-256 of the file, or folder, at this setting's path; null if it cannot be
     read."""
@@ -61,40 +46,24 @@ def _rate(kind: str, *, _root_: Mapping[str, Any]) -> Any:
     return rates[kind]
 
 
-def _share(part: float, whole: int) -> int:
-    """``${rb.share:0.25,60}``: 15."""
-    return round(part * whole)
-
-
-def _ratio(part: float, whole: float) -> float:
-    """``${rb.ratio:32,1039}``: 32 of 1039 clients."""
-    return part / whole
-
-
-def _times(count: int, size: int) -> int:
-    """``${rb.times:40,${dataset.num_clusters}}``: 40 clients for each cluster."""
-    return count * size
-
-
-def _swept_in(experiment: str, key: str) -> str:
-    """``${swept_in:arena/digits,attack}``: the values that another experiment sweeps."""
-    return str(options.load(f"experiment/{experiment}")["hydra"]["sweeper"]["params"][key])
-
-
 BY_ROOT: dict[str, Callable[..., Any]] = {
-    "at_scale": _at_scale,
-    "in_variant": _in_variant,
-    "attacked": _attacked,
+    # ${at_scale:200,40}: 200 with scale=paper, 40 with scale=quick
+    "at_scale": lambda paper, quick, _root_: quick if _root_["scale"] == "quick" else paper,
+    # ${in_variant:keep,random}: keep with variant=fair, random with variant=published
+    "in_variant": lambda fair, published, _root_: published if _root_["variant"] == "published" else fair,
+    # ${attacked:1,10000}: 1 in a run with Byzantine clients, 10000 in one without
+    "attacked": lambda attacked, clean, _root_: attacked if is_attacked(_root_) else clean,
     "rb.digest": _digest,
     "rb.rate": _rate,
 }
 """Resolvers that read the whole config, passed as ``_root_``."""
 
 PLAIN: dict[str, Callable[..., Any]] = {
-    "rb.share": _share,
-    "rb.ratio": _ratio,
-    "rb.times": _times,
-    "swept_in": _swept_in,
+    "rb.share": lambda part, whole: round(part * whole),  # ${rb.share:0.25,60}: 15
+    "rb.ratio": lambda part, whole: part / whole,  # ${rb.ratio:32,1039}: 32 of 1039 clients
+    "rb.times": lambda count, size: count * size,  # ${rb.times:40,${dataset.num_clusters}}: 40 clients for each cluster
+    # ${swept_in:arena/digits,attack}: the values that another experiment sweeps
+    "swept_in": lambda name, key: str(options.load(f"experiment/{name}")["hydra"]["sweeper"]["params"][key]),
 }
 """Resolvers that read only their arguments."""
 
