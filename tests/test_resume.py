@@ -90,7 +90,7 @@ def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path,
     assert bench(*small, "results_dir=cut").code == 0
     ((_, folder),) = run_folders(tmp_path / "cut").items()
     (folder / "summary.json").unlink()
-    store = RunFolder(tmp_path / "cut", "any", folder.name.rpartition("-")[2])
+    store = RunFolder(tmp_path / "cut", ["any"], folder.name.rpartition("-")[2])
     planned = plan(request.composed(small)[0])
     stamp = answers.stamp(planned, datasets.load(planned.parts.dataset, None, torch.device("cpu")))
     state = State.start(torch.zeros(1, 5) if damage == "another shape" else torch.zeros(1, 64 * 16 + 16 + 170))

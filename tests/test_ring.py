@@ -102,7 +102,7 @@ def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
     on_ring = compose.resolve([*base, "+method=brace/signsgd", "protocol=ring"])
     at_server = compose.resolve([*base, "+method=brace/krum", "protocol=star"])
     for run, bits in ((on_ring, {"bits_per_client": 4572493.2}), (at_server, {"bits_total": 447872000})):
-        folder = RunFolder(tmp_path, "any", run.run_id)
+        folder = RunFolder(tmp_path, ["any"], run.run_id)
         folder.open()
         folder.begin(run.identity)
         row = {"round": run.config["rounds"], "test_accuracy": 0.1, "test_loss": 2.0} | bits

@@ -329,7 +329,7 @@ def test_what_somebody_changes_while_a_run_goes_on_is_not_sealed(
 def test_a_signal_within_the_writing_of_a_row_is_no_change_by_somebody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool, written: int | None
 ) -> None:
-    folder = RunFolder(tmp_path, "any", "0" * 12)
+    folder = RunFolder(tmp_path, ["any"], "0" * 12)
     folder.open()
     if not first:
         folder.append("metrics.csv", {"round": 1, "test_loss": 0.5})
@@ -473,7 +473,7 @@ def test_a_config_that_cannot_be_written_leaves_no_folder(tmp_path: Path) -> Non
 
 
 def test_half_a_row_is_taken_back(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "any", "0" * 8)
+    folder = RunFolder(tmp_path, ["any"], "0" * 8)
     folder.open()
     folder.begin({})
     folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.5})
@@ -481,7 +481,7 @@ def test_half_a_row_is_taken_back(tmp_path: Path) -> None:
     program = (
         "import resource, sys; from robustfl_bench.runner.store.folders import RunFolder\n"
         "from robustfl_bench.runner.store.writing import CannotWrite\n"
-        f"folder = RunFolder({str(tmp_path)!r}, 'any', '00000000')\n"
+        f"folder = RunFolder({str(tmp_path)!r}, ['any'], '00000000')\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 3}, {len(before) + 3}))\n"
         "try:\n    folder.append('metrics.csv', {'round': 2, 'test_accuracy': 0.5})\n"
         "except CannotWrite as error:\n    sys.exit(7 * error.filename.endswith('metrics.csv'))\n"
@@ -581,7 +581,7 @@ STAMP = {"run": "a", "code": "b", "data": "c"}
 
 
 def opened(tmp_path: Path, rounds: int = 3) -> RunFolder:
-    folder = RunFolder(tmp_path, "any", "0" * 8)
+    folder = RunFolder(tmp_path, ["any"], "0" * 8)
     folder.open()
     folder.begin({})
     for number in range(1, rounds + 1):

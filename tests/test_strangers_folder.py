@@ -165,7 +165,7 @@ def test_a_config_of_many_brackets_is_damaged_and_crashes_no_parser(finished: Pa
 
 @pytest.mark.parametrize("text", ["abc 0", "7", "1 2 3", "\udcff 0"])
 def test_deaths_that_cannot_be_read_are_none(tmp_path: Path, mine: Path, text: str) -> None:
-    folder = folders.RunFolder(tmp_path, "any", "0" * 8)
+    folder = folders.RunFolder(tmp_path, ["any"], "0" * 8)
     folder.path.mkdir(parents=True)
     (folder.path / folders.DEATHS).write_bytes(text.encode(errors="surrogateescape"))
     assert folder.deaths == 0

@@ -190,7 +190,7 @@ def test_hosts_whose_locks_do_not_reach_each_other_make_every_round_once(bench: 
 
 
 def test_a_writer_that_lost_its_claim_writes_nothing_more(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "run", "0123456789ab")
+    folder = RunFolder(tmp_path, ["run"], "0123456789ab")
     folder.open()
     folder.append("metrics.csv", {"round": 1})
     before = (folder.path / "metrics.csv").read_bytes()

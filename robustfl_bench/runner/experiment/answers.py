@@ -155,11 +155,6 @@ def status(request: Request) -> str | None:
 # The origin of a result: code of its parts, data, rows; and whether a result still has the same origin.
 
 
-def origin(request: Request, data: "Data") -> dict[str, Any]:
-    """The data that were read: variant, numbers of samples, digest, and the state of their files."""
-    return data.origin | {"files": samples.marks(request)}
-
-
 def stamp(request: Request, data: "Data") -> dict[str, str]:
     """The identity of a run, its code and its data, which a checkpoint must match."""
     made_with = json.dumps(request.code, sort_keys=True)

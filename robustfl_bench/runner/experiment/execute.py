@@ -32,7 +32,7 @@ from robustfl_bench.runner.experiment.machine import (
     unused_gpu,
 )
 from robustfl_bench.runner.experiment.plan import Request
-from robustfl_bench.runner.experiment.samples import Steps, Waiting, alone
+from robustfl_bench.runner.experiment.samples import Steps, alone
 from robustfl_bench.runner.experiment.trained import Clock, Trackers, check_trackers, written
 from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.folders import RunLocked
@@ -183,7 +183,7 @@ def _attempt(
 ) -> Steps[tuple[dict[str, Any], str | None]]:
     """Train; returns the outcome, and the traceback of a failure."""
     outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
-    outcome["data"] = answers.origin(request, data)
+    outcome["data"] = data.origin | {"files": samples.marks(request)}
     try:
         outcome["products"] = _in_precision(request, federation)
         if request.settings.precision != "highest" and outcome["products"] == "float32":
@@ -355,8 +355,7 @@ def _train_here(
     due = time.monotonic() + s.checkpoint_seconds
     try:
         if state.round < s.rounds:
-            clock.stop()
-            clock.go_on((yield Waiting(federation, state)))
+            yield from clock.waiting(federation, state)
         every = (*METRICS, *own_metrics.metrics(s.metrics))
         rounds = run(federation, state, request.outside.step(), every)
         for state in written(rounds, folder, federation, state.round, trackers, silent, clock):  # noqa: B020
@@ -365,8 +364,7 @@ def _train_here(
                 cost = time.monotonic() - began
                 due = began + cost + max(s.checkpoint_seconds, spacing * cost)
             if state.round < s.rounds:
-                clock.stop()
-                clock.go_on((yield Waiting(federation, state)))
+                yield from clock.waiting(federation, state)
     except BaseException as error:
         if not is_leaving(error):
             raise

@@ -19,7 +19,7 @@ from robustfl_bench.runner.config.identity import Identified
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import networks
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
-from robustfl_bench.runner.store.folders import RunFolder, slug
+from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train.code_digest import closure_of
 from robustfl_bench.train.parts import Parts
 from robustfl_bench.train.settings import SCALARS, Settings, check
@@ -92,7 +92,7 @@ class Request(Identified):
             groups = [chosen.get("partition", ""), attack, chosen.get("aggregator", "")]
             if self.config["clustering"]:
                 groups.append(chosen.get("clustering", ""))
-            self._folder = RunFolder(s.results_dir, slug(self.dataset.name, *groups, f"s{s.seed}"), self.run_id)
+            self._folder = RunFolder(s.results_dir, [self.dataset.name, *groups, f"s{s.seed}"], self.run_id)
             self._looked = time.monotonic()
         return self._folder
 

@@ -25,10 +25,15 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
     """
     axes = [key for key in _swept(experiment) if key in GROUPS]
     parts = json.dumps({key: _root_[key] for key in axes}, sort_keys=True)
-    found = (_found_once if _is_still else _found)(experiment, parts, str(_root_["results_dir"]))
-    if isinstance(found, NotReady):
-        raise found
-    return found
+    asked = experiment, parts, str(_root_["results_dir"])
+    if _lacking is not None and asked in _lacking:
+        raise _lacking[asked]
+    try:
+        return _chosen(*asked)
+    except NotReady as error:
+        if _lacking is not None:
+            _lacking[asked] = error
+        raise
 
 
 @cache
@@ -36,29 +41,19 @@ def _swept(experiment: str) -> Mapping[str, Sequence[str]]:
     return compose.swept([f"+experiment={experiment}"])
 
 
-_is_still = False
+_lacking: dict[tuple[str, str, str], NotReady] | None = None
+"""Rates that cannot be chosen, while no run is made."""
 
 
 @contextmanager
 def no_runs_made() -> Iterator[None]:
     """Within this context no run is made, so a rate that cannot be chosen is looked for once."""
-    global _is_still
-    _is_still = True
+    global _lacking
+    _lacking = {}
     try:
         yield
     finally:
-        _is_still = False
-        _found_once.cache_clear()
-
-
-def _found(experiment: str, written: str, results_dir: str) -> float | NotReady:
-    try:
-        return _chosen(experiment, written, results_dir)
-    except NotReady as error:
-        return error
-
-
-_found_once = cache(_found)
+        _lacking = None
 
 
 @cache

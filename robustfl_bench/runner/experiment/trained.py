@@ -17,6 +17,7 @@ from robustfl_bench.parts.trackers.base import Tracked, Tracker, Tracking
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.experiment.own_metrics import apart
 from robustfl_bench.runner.experiment.plan import Request
+from robustfl_bench.runner.experiment.samples import Steps, Waiting
 from robustfl_bench.runner.experiment.summary import digest, shown
 from robustfl_bench.runner.store import folders
 from robustfl_bench.runner.store.folders import OWN_METRICS, RunFolder, plain
@@ -183,20 +184,18 @@ class Clock:
     """The seconds that a run has taken itself, without those in which it waited for other runs."""
 
     def __init__(self) -> None:
-        self._waited, self._stopped = 0.0, 0.0
+        self._waited = 0.0
 
     def now(self) -> float:
         """Seconds, from any start."""
         return time.monotonic() - self._waited
 
-    def stop(self) -> None:
-        """The run begins to wait."""
-        self._stopped = time.monotonic()
-
-    def go_on(self, seconds: float | None) -> None:
-        """The run goes on; meanwhile ``seconds`` were spent on it, all of them if None."""
-        if seconds is not None:
-            self._waited += time.monotonic() - self._stopped - seconds
+    def waiting(self, federation: "Federation", state: "State") -> Steps[None]:
+        """The step of a run that waits before its next round, and is sent the seconds that were spent on it meanwhile,
+        None for all of them."""
+        stopped = time.monotonic()
+        if (seconds := (yield Waiting(federation, state))) is not None:
+            self._waited += time.monotonic() - stopped - seconds
 
 
 def written(

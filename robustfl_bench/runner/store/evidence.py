@@ -33,7 +33,7 @@ BEGINNING = b"run,run_id,state,"
 
 _RUNS, _OTHERS = "# kept runs", "# other measurements"
 _SEAL = "# SHA-256 of the lines above: "
-_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+_LINE = re.compile(r"^([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
 _PART = re.compile(r".+\.\d{4}\.csv(\.gz)?")
 
 
@@ -94,13 +94,9 @@ def _read(folder: Path, *state: int) -> EvidenceIndex:
     lines, seal, digest = read_regular(folder / INDEX).rpartition(_SEAL.encode())
     if not seal or digest != hashlib.sha256(lines).hexdigest().encode() + b"\n":
         raise Damaged(f"{INDEX} is not what was written: it does not fit its last line; {RESTORE}")
-    runs, others = (dict(_entries(part)) for part in lines.decode().split(_OTHERS))
+    sections = lines.decode().split(_OTHERS)
+    runs, others = ({name: digest for digest, name in _LINE.findall(section)} for section in sections)
     return EvidenceIndex(folder, runs | others, tuple(runs))
-
-
-def _entries(lines: str) -> list[tuple[str, str]]:
-    entries = map(_LINE.fullmatch, lines.splitlines())
-    return [(entry[2], entry[1]) for entry in entries if entry]
 
 
 def add(folder: Path, paths: Iterable[Path], without: Iterable[Path] = ()) -> None:

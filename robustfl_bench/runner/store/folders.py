@@ -3,14 +3,13 @@
 import csv
 import hashlib
 import io
-import itertools
 import json
 import math
 import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -237,14 +236,15 @@ class RunFolder:
     Between ``open`` and ``close`` every method that writes raises LeaseLost when another process has taken it over.
     """
 
-    def __init__(self, results_dir: str | Path, slug: str, run_id: str) -> None:
-        runs = runs_folder(results_dir)
-        usual = runs / f"{slug}-{run_id}"
+    def __init__(self, results_dir: str | Path, names: Sequence[object], run_id: str) -> None:
+        runs, readable = runs_folder(results_dir), slug(*names)
+        usual = runs / f"{readable}-{run_id}"
         # The identity is the hash: a run made under another readable name (an alias of its rule) is the same run.
         found = sorted(folders_of(results_dir, run_id), key=lambda path: (path != usual, path))
         made = [path for path in found if oddity(path) is None]
-        free = (path for n in itertools.count(2) if not (path := runs / f"{slug}-{n}-{run_id}").exists())
-        self.path = made[0] if made else next(free) if usual in found else usual
+        self.path, number = made[0] if made else usual, 2
+        while not made and self.path in found:  # something else has its name
+            self.path, number = runs / f"{readable}-{number}-{run_id}", number + 1
         self.copies = made[1:]
         self.run_id = run_id
         self._written: dict[str, tuple[hashlib._Hash, int]] = {}  # of RECORDED, as this process has left them

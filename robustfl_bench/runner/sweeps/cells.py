@@ -101,10 +101,14 @@ class SweepCell:
     def refusal(self) -> ConfigError | None:
         """Why the cell cannot be composed, which every process finds by itself; None if it can."""
         try:
-            _ = self.asked
+            self.compose()
         except ConfigError as error:
             return error
         return None
+
+    def compose(self) -> None:
+        """Compose the cell, if that is not done yet. Raises ConfigError."""
+        _ = self.asked
 
     @property
     def hydra(self) -> ForHydra:
@@ -122,10 +126,6 @@ class SweepCell:
     def call(self) -> Answer:
         """Call the function, and record how it ended. Raises its error."""
         raise NotImplementedError(f"{self} is a run")
-
-    def is_of_today(self, summary: Mapping[str, Any]) -> bool:
-        """Whether what a summary says of a run that cannot exist was found with the code of today."""
-        return bool(summary.get("code") == self.asked.code)
 
     def folder(self) -> RunFolder:
         """Its run folder. Raises ConfigError."""

@@ -20,7 +20,7 @@ from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError, explain
 from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
-from robustfl_bench.runner.sweeps.take import Taker, take
+from robustfl_bench.runner.sweeps.take import Taker, take, take_with
 from robustfl_bench.runner.sweeps.workers import check_at_least_one, watch, work
 
 # An array of Slurm jobs that share the cells of a sweep. submitit submits them and queues them again.
@@ -119,10 +119,8 @@ class Job:
 
 def take_with_jobs(sweep: Sweep, jobs: Jobs) -> Outcome:
     """Answer what is stored, submit jobs for the other cells, and follow them; raises ConfigError."""
-    taker = Taker(sweep)
-    taker.survey()
-    left = taker.remaining()
-    if left.cells:
+
+    def place(taker: Taker, left: Sweep) -> None:
         name = name_of(sweep)
         queued = in_queue(name)
         if queued is None:
@@ -139,7 +137,8 @@ def take_with_jobs(sweep: Sweep, jobs: Jobs) -> Outcome:
             raise
         if taker.missing:
             say(f"no job of this sweep is left; logs: {jobs.submitit_folder}; the same command submits new ones")
-    return taker.outcome_of_others()
+
+    return take_with(sweep, place)
 
 
 def name_of(sweep: Sweep) -> str:
@@ -219,10 +218,8 @@ def _take(sweep: Sweep) -> None:
 
 def take_with_tasks(sweep: Sweep, tasks: Tasks) -> Outcome:
     """Answer what is stored, start tasks for the other cells, and follow them; raises ConfigError."""
-    taker = Taker(sweep)
-    taker.survey()
-    left = taker.remaining()
-    if left.cells:
+
+    def place(taker: Taker, left: Sweep) -> None:
         with tasks.cluster() as ray, terminable():  # Ray sets a handler of its own
             started, head = tasks.start(ray, left), ray.get_runtime_context().gcs_address
             try:
@@ -232,7 +229,8 @@ def take_with_tasks(sweep: Sweep, tasks: Tasks) -> Outcome:
                     _end(ray, started)
                 else:
                     say(f"the head of the Ray cluster at {head} is gone; the same command goes on from what is left")
-    return taker.outcome_of_others()
+
+    return take_with(sweep, place)
 
 
 def _answers(address: str) -> bool:

@@ -80,13 +80,14 @@ def require_data(sweep: Sweep) -> None:
         raise DataError("; ".join(dict.fromkeys(problems)))
 
 
-def take_with(sweep: Sweep, place: Callable[[Sweep], object]) -> Outcome:
-    """Answer what is stored, and let ``place`` complete the other cells by processes that it starts and waits for."""
+def take_with(sweep: Sweep, place: Callable[["Taker", Sweep], object]) -> Outcome:
+    """Answer what is stored, and let ``place`` complete the other cells, a sweep of their own, by processes that it
+    starts and waits for."""
     taker = Taker(sweep)
     taker.survey()
     left = taker.remaining()
     if left.cells:
-        place(left)
+        place(taker, left)
     return taker.outcome_of_others()
 
 
@@ -162,7 +163,7 @@ class Taker:
         elif summary["status"] == FAILED:
             if not is_earlier:
                 end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", GENERAL)))
-        elif cell.is_of_today(summary):
+        elif summary.get("code") == cell.asked.code:  # what it says was found with the code of today
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
         if end is not None:
             self.ends[cell] = end

@@ -186,29 +186,18 @@ class TaskCell(SweepCell):
     def folder(self) -> RunFolder:
         """The folder with its lease and its end."""
         if self._folder is None or not self._folder.path.exists():
-            self._folder = RunFolder(
-                self.sweep.results_dir, folders.slug(self.task.job), identity.digest(self.identity)
-            )
+            self._folder = RunFolder(self.sweep.results_dir, [self.task.job], identity.digest(self.identity))
         return self._folder
 
-    @cached_property
-    def refusal(self) -> ConfigError | None:
-        """Why Hydra cannot compose the call; None if it can."""
-        try:
-            _ = self.identity
-        except ConfigError as error:
-            return error
-        return None
+    def compose(self) -> None:
+        """Let Hydra compose the call. Raises ConfigError."""
+        _ = self.identity
 
     def stored(self, say: Callable[[str], None], unseeded: bool = False) -> Answer | None:
         """The end of an earlier call."""
         summary = self.folder().summary()
         same = summary is not None and summary["status"] == FINISHED and summary.get("call") == self.identity
         return self._answer("stored result", summary) if summary is not None and same else None
-
-    def kept(self, say: Callable[[str], None]) -> Answer | None:
-        """None: no call comes with the package."""
-        return None
 
     def call(self) -> Answer:
         """Call the task as a job of Hydra, and record how it ended. Raises its error."""

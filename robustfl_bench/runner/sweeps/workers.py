@@ -79,7 +79,7 @@ def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
         raise ConfigError(f"hydra.launcher.n_jobs must be >= 1, or -1: one for each core; got {n_jobs!r}")
     check_at_least_one(runs_at_once=runs_at_once)
 
-    def place(left: Sweep) -> None:
+    def place(_: Taker, left: Sweep) -> None:
         require_data(left)
         usual = runs_at_once * len(gpus_for(left)) or cores()
         work(left, min(n_jobs if n_jobs > 0 else usual, len(left.cells)))
@@ -144,4 +144,4 @@ def take_with_class(sweep: Sweep, options: Any) -> Outcome:
     launcher = targets.build({"_target_": name, **fields})
     if not callable(getattr(launcher, "place", None)):
         raise ConfigError(f"hydra.launcher.class: {name} needs a method place(sweep), see robustfl-bench docs howto")
-    return take_with(sweep, launcher.place)
+    return take_with(sweep, lambda _, left: launcher.place(left))
