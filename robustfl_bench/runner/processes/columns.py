@@ -19,7 +19,7 @@ from robustfl_bench.parts.protocols.base import Rule
 from robustfl_bench.parts.protocols.chunks import chunks
 from robustfl_bench.parts.protocols.state import Cohort, ModelState, Round, State
 from robustfl_bench.runner.experiment.plan import Request
-from robustfl_bench.runner.processes.peers import Link, Peers, told
+from robustfl_bench.runner.processes.peers import Link, Peers
 from robustfl_bench.train.context import Context
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds
@@ -173,7 +173,6 @@ class SpreadStep:
         return {"processes": {"number": self._link.size, "sent_bytes": self._share.peers.sent}}
 
     def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
-        """Carry out the next round; raises RingBroken when a process is lost."""
-        with told(self._link, state.round + 1):
-            after, happened = federation.parts.course.step(SpreadRounds(federation, self._share), state)
+        """Carry out the next round; raises PeerLost."""
+        after, happened = federation.parts.course.step(SpreadRounds(federation, self._share), state)
         return after, None if self._link.rank else happened

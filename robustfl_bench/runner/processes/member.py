@@ -141,11 +141,14 @@ class Member:
         state = self._start(federation, self.checkpoints.saved(), folder if first else None)
         if state is None:
             return {}
-        step = self.step_of(self.link, federation)
-        every = (*METRICS, *own_metrics.metrics(request.settings.metrics))
-        states = written(
-            run(federation, state, step, every), folder, federation, state.round, trackers, silent=not first
-        )
+        own_step = self.step_of(self.link, federation)
+
+        def step(federation: Federation, state: State) -> tuple[State, Round | None]:
+            with told(self.link, state.round + 1):
+                return own_step(federation, state)
+
+        records = run(federation, state, step, (*METRICS, *own_metrics.metrics(request.settings.metrics)))
+        states = written(records, folder, federation, state.round, trackers, silent=not first)
         try:
             for state in states:
                 if request.settings.is_evaluated(state.round):
@@ -159,7 +162,7 @@ class Member:
                 self.link.gather([1])
             raise
         own = trained.outcome(request, federation, folder, state.params) if first else {}
-        return {**own, **step.outcome(request)}
+        return {**own, **own_step.outcome(request)}
 
     def end(self) -> None:
         """Wait until the first client has written the result, then remove the checkpoints."""

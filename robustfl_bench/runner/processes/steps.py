@@ -18,7 +18,7 @@ from robustfl_bench.parts.protocols.ring import Ring, form_of
 from robustfl_bench.parts.protocols.state import Remembered, Round, State, Trained
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.summary import digest
-from robustfl_bench.runner.processes.peers import Link, told
+from robustfl_bench.runner.processes.peers import Link
 from robustfl_bench.train.context import Context
 from robustfl_bench.train.contract import require_finite, require_some_finite
 from robustfl_bench.train.federation import Federation
@@ -123,16 +123,13 @@ class RingStep:
 
     def __init__(self, link: Link, federation: Federation) -> None:
         ids = np.concatenate([federation.clients.honest_ids, federation.clients.byzantine_ids])[[link.rank]]
-        honest, parts, protocol = (
-            link.rank < len(federation.clients.honest_ids),
-            federation.parts,
-            federation.parts.protocol,
-        )
-        assert isinstance(protocol, Ring)
-        self.protocol, self.payload = protocol, list[int]()
+        clients, parts = federation.clients, federation.parts
+        honest = link.rank < len(clients.honest_ids)
+        assert isinstance(parts.protocol, Ring)
+        self.protocol, self.payload = parts.protocol, list[int]()
         self._link, self._ids = link, ids.tolist()
-        self._samples = federation.clients.unpoisoned(ids) if honest else federation.clients.poisoned(ids, parts.attack)
-        self._paused = None if honest else federation.clients.unpoisoned(ids)
+        self._samples = clients.unpoisoned(ids) if honest else clients.poisoned(ids, parts.attack)
+        self._paused = None if honest else clients.unpoisoned(ids)
         self._row = federation.storage.rows(1)
 
     def outcome(self, request: Request) -> Mapping[str, Any]:
@@ -143,10 +140,6 @@ class RingStep:
 
     def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
         """Carry out the next round; raises RingBroken."""
-        with told(self._link, state.round + 1):
-            return self._round(federation, state)
-
-    def _round(self, federation: Federation, state: State) -> tuple[State, Round | None]:
         attack, rounds, before = federation.parts.attack, Rounds(federation), self._link.payload
         cohorts = rounds.cohorts(state)
         context = rounds.context(state, cohorts)
@@ -193,10 +186,9 @@ class GossipStep:
         assert isinstance(protocol, Gossip)
         self.protocol, self.payload = protocol, list[int]()
         self._link, self._sent, self._formula = link, 0, 0
-        self._ids = (
-            federation.clients.honest_ids[[link.rank]] if link.rank < len(federation.clients.honest_ids) else None
-        )
-        self._samples = None if self._ids is None else federation.clients.unpoisoned(self._ids)
+        clients = federation.clients
+        self._ids = clients.honest_ids[[link.rank]] if link.rank < len(clients.honest_ids) else None
+        self._samples = None if self._ids is None else clients.unpoisoned(self._ids)
 
     def outcome(self, request: Request) -> Mapping[str, Any]:
         """What the summary of the run says of the last evaluated round: the bytes sent, and those of the links."""
@@ -204,10 +196,6 @@ class GossipStep:
 
     def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
         """Carry out the next round; raises RingBroken."""
-        with told(self._link, state.round + 1):
-            return self._round(federation, state)
-
-    def _round(self, federation: Federation, state: State) -> tuple[State, Round | None]:
         rounds, nodes, names = Rounds(federation), len(federation.clients.honest_ids), federation.parts.attack.reports
         exchange = Exchange(rounds, state, self.protocol.graph(rounds))
         row = torch.zeros(1, state.params.shape[1])
