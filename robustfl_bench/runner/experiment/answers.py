@@ -145,11 +145,13 @@ def unfollowed(config: Mapping[str, Any], say: Say) -> None:
 def status(request: Request) -> str | None:
     """How a run ended, in its folder or as kept; None if it has not, or if its summary is damaged."""
     try:
-        summary = request.folder.summary() if request.folder.ended_at is not None else None
+        summary = request.folder.summary()
     except Damaged:
         return None
-    line = kept.find(request.run_id) if summary is None else None
-    return line["state"] if line is not None else summary["status"] if summary is not None else None
+    if summary is not None:
+        return str(summary["status"])
+    line = kept.find(request.run_id)
+    return None if line is None else line["state"]
 
 
 # The origin of a result: code of its parts, data, rows; and whether a result still has the same origin.

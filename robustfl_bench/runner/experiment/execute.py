@@ -3,7 +3,7 @@
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -269,11 +269,9 @@ def record(outcome: Mapping[str, Any], request: Request, trace: str | None = Non
     """
     folder = request.folder
     folder.open()
-    try:
+    with closing(folder):
         folder.begin(request.config)
         folder.finish({**_facts(request, None), **outcome}, trace)
-    finally:
-        folder.close()
 
 
 def _facts(request: Request, device: str | None) -> dict[str, Any]:

@@ -50,7 +50,9 @@ def check(request: Request) -> Where:
     Waits where the run fits, here or on its GPU, only once other runs have ended. Raises ConfigError when it certainly
     does not fit, and where the device does not exist.
     """
-    device, processes = choose_device(request.settings.device), _processes_here(request)
+    device, processes = choose_device(request.settings.device), request.settings.processes
+    if "RANK" in os.environ:  # those that torchrun started on this machine, if it reports them
+        processes = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     needed, files, on_cpu = needs(request, device), _files(request, device), device.type == "cpu"
     here = {what: processes * size for what, size in (files | (needed if on_cpu else {})).items()}
     alone = on_cpu and request.settings.processes == 1
@@ -111,13 +113,14 @@ def needs(request: Request, device: "torch.device") -> dict[str, int]:
     models = 1 if parts.clustering is None else parts.clustering.num_clusters
     vectors, shape = parts.local_update.remembered, math.prod(parts.dataset.input_shape)
     remembered = _taking_part(settings, parts) // settings.processes if vectors else 0
-    own = _own(request)
+    own, mixing = _own(request), parts.pre_aggregation
+    most_square = max(part.square_matrices for part in (parts.attack, parts.aggregator, mixing) if part is not None)
     remembers = type(parts.local_update).__name__
     return {
         _updates_of(request): _held(request),
         f"what {remembers} remembers of {remembered} clients": _FLOAT * vectors * remembered * d,
         f"{models} models of d={d} parameters": _FLOAT * models * d,
-        f"the (n, n) matrices of n={n} clients": _DOUBLE * n**2 * _square_matrices(parts),
+        f"the (n, n) matrices of n={n} clients": _DOUBLE * n**2 * most_square,
         _samples_of(parts.dataset): _FLOAT * (0 if samples.is_loaded(request, device) else _numbers(request)),
         COPIES: _FLOAT * int(own * _least_honest(settings)) * shape,
         "the feature maps of a client": _FLOAT * _at_once(request) * outputs_per_sample(parts.model, parts.dataset),
@@ -136,12 +139,6 @@ def _own(request: Request) -> float:
 def _at_once(request: Request) -> int:
     """The number of samples of a client that go through the network together."""
     return int(min(request.settings.batch_size or math.inf, _own(request)))
-
-
-def _processes_here(request: Request) -> int:
-    """The number of the run's processes on this machine: all that it starts, or those that ``torchrun`` started here;
-    1 if it does not report them."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if "RANK" in os.environ else request.settings.processes
 
 
 def _shared(request: Request, device: "torch.device") -> tuple[str, ...]:
@@ -339,12 +336,6 @@ def _taking_part(settings: Settings, parts: Parts) -> int:
         if seen.all():
             break
     return max(0, int(seen.sum()) - (settings.total_clients - least))
-
-
-def _square_matrices(parts: Parts) -> int:
-    """The most (n, n) float64 matrices that the attack, the pre-aggregation or the rule holds at once."""
-    held = [parts.attack.square_matrices, parts.aggregator.square_matrices]
-    return max(*held, 0 if parts.pre_aggregation is None else parts.pre_aggregation.square_matrices)
 
 
 def _least_honest(settings: Settings) -> int:

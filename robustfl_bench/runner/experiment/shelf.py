@@ -43,7 +43,11 @@ class Shelf(Unshared):
         return own, held_out
 
     def honest(self, clients: Clients) -> Population:
-        return _population(self._shared(_dealt(clients), lambda: _content(super(Shelf, self).honest(clients))))
+        def made() -> Content:
+            population = super(Shelf, self).honest(clients)
+            return {name: torch.as_tensor(value) for name, value in vars(population).items()}
+
+        return _population(self._shared(_dealt(clients), made))
 
     def _shared(self, subject: str, make: Callable[[], Content]) -> Content:
         """What runs of these data have in common, held as long as this run is."""
@@ -59,10 +63,6 @@ def _dealt(clients: Clients) -> str:
     for array in (clients.honest_ids, *(clients.shards[i] for i in clients.honest_ids)):
         total.update(b"%d " % len(array) + np.ascontiguousarray(array, np.int64).data)
     return f"clients {(s.seed, s.validation_share, clients.parts.corruption)} {total.hexdigest()}"
-
-
-def _content(population: Population) -> Content:
-    return {name: torch.as_tensor(value) for name, value in vars(population).items()}
 
 
 def _population(content: Content) -> Population:

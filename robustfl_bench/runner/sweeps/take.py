@@ -5,7 +5,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 
 from robustfl_bench.base.children import terminable
@@ -274,12 +274,10 @@ class Taker:
             else:
                 folder = cell.folder()
                 folder.open()
-                try:
+                with closing(folder):
                     if not cell.is_call:
                         folder.begin(cell.asked.config)
                     folder.finish(outcome | {"command": cell.command}, trace)
-                finally:
-                    folder.close()
         return self._said(cell, End(FAILED, reason=reason, code=code))
 
     def _said(self, cell: SweepCell, end: End, words: str = "") -> End:

@@ -9,7 +9,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -203,14 +203,12 @@ class TaskCell(SweepCell):
         """Call the task as a job of Hydra, and record how it ended. Raises its error."""
         folder = self.folder()
         folder.open()
-        try:
+        with closing(folder):
             if (answer := self.stored(lambda _: None)) is not None:
                 return answer
             summary = {"status": FINISHED, "call": self.identity, "command": self.command, **self._called()}
             folder.finish(summary)
             return self._answer("result", summary)
-        finally:
-            folder.close()
 
     def _called(self) -> dict[str, Any]:
         """What the task returns, and its output folder."""

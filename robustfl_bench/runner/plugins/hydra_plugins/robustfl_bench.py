@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 PREFIX = "rb_"
 """What the names of our launchers and our sweeper begin with in the apps of others: ``hydra/launcher=rb_processes``."""
 
-LAUNCHERS = ("in_process", "processes", "ray", "slurm")
+OPTIONS = {"hydra/launcher": ("in_process", "processes", "ray", "slurm"), "hydra/sweeper": ("cells",)}
+"""Our launchers and our sweeper, by their groups."""
 
 RESOLVERS = (
     "at_scale", "attacked", "chosen_rate", "in_variant", "rb.digest", "rb.rate", "rb.ratio", "rb.share", "rb.times",
@@ -175,7 +176,7 @@ class Source(ConfigSource):
 
     def is_group(self, config_path: str) -> bool:
         """Whether it has options of this group."""
-        return config_path.rstrip("/") in ("hydra", "hydra/launcher", "hydra/sweeper")
+        return config_path.rstrip("/") in ("hydra", *OPTIONS)
 
     def is_config(self, config_path: str) -> bool:
         """Whether it has this option."""
@@ -204,16 +205,15 @@ class Source(ConfigSource):
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """The options that can be listed."""
-        group, is_groups = config_path.rstrip("/"), results_filter == ObjectType.GROUP
-        names = {"hydra/launcher": LAUNCHERS, "hydra/sweeper": ("cells",)}.get(group, ())
-        return [] if is_groups else [f"{PREFIX}{name}" for name in names]
+        names = () if results_filter == ObjectType.GROUP else OPTIONS.get(config_path.rstrip("/"), ())
+        return [f"{PREFIX}{name}" for name in names]
 
 
 def _ours(config_path: str) -> str | None:
     """The config of this package that an option with PREFIX stands for."""
     group, _, name = config_path.removesuffix(".yaml").rpartition("/")
-    names = {"hydra/launcher": LAUNCHERS, "hydra/sweeper": ("cells",)}.get(group, ())
-    return f"{group}/{name.removeprefix(PREFIX)}" if name.removeprefix(PREFIX) in names and PREFIX in name else None
+    bare = name.removeprefix(PREFIX)
+    return f"{group}/{bare}" if bare != name and bare in OPTIONS.get(group, ()) else None
 
 
 class Search(SearchPathPlugin):
