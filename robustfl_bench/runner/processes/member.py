@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError, Diverged
@@ -14,6 +14,7 @@ from robustfl_bench.runner.experiment import own_metrics, trained
 from robustfl_bench.runner.experiment.answers import stamp
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.trained import Trackers, check_trackers, written
+from robustfl_bench.runner.processes.columns import SpreadStep
 from robustfl_bench.runner.processes.peers import Link, told
 from robustfl_bench.runner.processes.steps import GossipStep, RingStep
 from robustfl_bench.runner.store import sealed
@@ -103,14 +104,9 @@ def check(request: Request, size: int) -> None:
     check_trackers(request.parts.tracker)
 
 
-class MemberStep(Protocol):
-    """The step of a member, which returns no record unless it is the first."""
-
-    def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
-        """The state after the next round, and, for the first member in an evaluated round, its results."""
-
-    def outcome(self, request: Request) -> Mapping[str, Any]:
-        """What the summary of the run says of the processes."""
+MemberStep = RingStep | GossipStep | SpreadStep
+"""The step of a member: the state after the next round, and, for the first member in an evaluated round, its results.
+Its ``outcome`` is what the summary of the run says of the processes."""
 
 
 class Member:

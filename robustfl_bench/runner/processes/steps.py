@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,35 +25,25 @@ from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import Rounds
 
 
-class Code(Protocol):
-    """A lossless encoding of a chunk of float32 numbers (d,) as bytes."""
+class Floats:
+    """The lossless encoding of a chunk of float32 numbers (d,) as bytes: of real numbers, four bytes each."""
 
     def num_bytes(self, d: int) -> int:
         """Number of bytes for d numbers; the last byte is filled up."""
-
-    def encode(self, numbers: Tensor) -> Tensor:
-        """The numbers (d,) as bytes, uint8."""
-
-    def decode(self, encoded: Tensor, d: int) -> Tensor:
-        """The d numbers in these bytes, float32."""
-
-
-class Floats:
-    """Real numbers, four bytes each."""
-
-    def num_bytes(self, d: int) -> int:
         return 4 * d
 
     def encode(self, numbers: Tensor) -> Tensor:
+        """The numbers (d,) as bytes, uint8."""
         return torch.from_numpy(numbers.numpy().view(np.uint8))
 
     def decode(self, encoded: Tensor, d: int) -> Tensor:
+        """The d numbers in these bytes, float32."""
         return torch.from_numpy(encoded.numpy().view(np.float32))
 
 
 @dataclass(frozen=True)
-class Packed:
-    """Numbers ``low``, ``low + step``, ``low + 2 step`` ... in ``bits`` bits each, at most 32."""
+class Packed(Floats):
+    """That of numbers ``low``, ``low + step``, ``low + 2 step`` ... in ``bits`` bits each, at most 32."""
 
     low: int
     step: int
@@ -77,7 +67,7 @@ class Packed:
 # One round on the ring: share-reduce, consensus, share-only (BRACE, sections 2.2 and 3).
 
 
-def codes(form: RingForm, n: int, counting: str) -> tuple[Code, Code]:
+def codes(form: RingForm, n: int, counting: str) -> tuple[Floats, Floats]:
     """The encodings of chunks in share-reduce and in share-only: real numbers, or sums of n signs and outcomes.
 
     A sum of signs takes 32 bits, or the fewest that distinguish -n ... n if ``counting`` is ``needed``. An outcome

@@ -26,11 +26,11 @@ from robustfl_bench.runner.store.writing import (
     CannotWrite,
     Damaged,
     append_text,
+    change,
     check_plain,
     flush,
     hashed,
     named,
-    persistently,
     read_from,
     read_regular,
     read_text,
@@ -345,8 +345,7 @@ class RunFolder:
                 raise Damaged(f"{name} is not what was written before the checkpoint")
         self._remove(name for name in TABLES if name not in files)  # from a later round
         for name, (size, _) in files.items():
-            with named(self.path / name):
-                persistently(partial(os.truncate, self.path / name, size))
+            change(self.path / name, partial(os.truncate, length=size))
         self._written |= {name: (hashes[name], size) for name, (size, _) in files.items()}
 
     def forget_rows(self) -> None:
@@ -362,8 +361,7 @@ class RunFolder:
         self._check_lease()
         files = {}
         for name in _present(self.path, ("config.yaml", *TABLES)):
-            with named(path := self.path / name):
-                persistently(partial(flush, path))
+            change(self.path / name, flush)
             if name in TABLES:
                 digest, size = self._state(name)
                 files[name] = (size, digest.hexdigest())
@@ -478,8 +476,7 @@ class RunFolder:
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in _present(self.path, names):
-            with named(self.path / name):
-                persistently(partial((self.path / name).unlink, missing_ok=True))
+            change(self.path / name, partial(Path.unlink, missing_ok=True))
 
 
 def slug(*parts: object) -> str:

@@ -112,6 +112,12 @@ def check_plain(folder: Path, files: Collection[str] = ()) -> None:
                 raise Damaged(f"{folder / entry.name} is a folder in the place of a file; remove it")
 
 
+def change(path: Path, action: Callable[[Path], object]) -> None:
+    """Do something to a file, ``persistently``. Raises CannotWrite."""
+    with named(path):
+        persistently(lambda: action(path))
+
+
 @contextmanager
 def named(path: Path) -> Iterator[None]:
     """Raise CannotWrite with this path for every OSError: the system does not name the file that found no space."""
@@ -145,7 +151,7 @@ def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryvi
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
 
-    def attempt() -> None:
+    def attempt(path: Path) -> None:
         remove_leftovers(path.parent, [path.name])
         try:
             with open(temporary, "wb", buffering=PIECE) as file:  # a small state is written at once
@@ -159,14 +165,13 @@ def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryvi
             temporary.unlink(missing_ok=True)
             raise
 
-    with named(path):
-        persistently(attempt)
+    change(path, attempt)
 
 
 def append_text(path: Path, text: str) -> None:
     """Add text to the end of a file. Raises CannotWrite, with no part of the text added."""
 
-    def attempt() -> None:
+    def attempt(path: Path) -> None:
         size = None
         try:
             with open(path, "ab") as file:
@@ -177,8 +182,7 @@ def append_text(path: Path, text: str) -> None:
                 os.truncate(path, size)
             raise
 
-    with named(path):
-        persistently(attempt)
+    change(path, attempt)
 
 
 def remove_leftovers(folder: Path, names: Collection[str], leased: bool = False) -> None:

@@ -222,10 +222,8 @@ class Taker:
 
     def _running(self, cell: SweepCell, deaths: int) -> Steps[End]:
         """The steps of the run of a cell. Raises RunLocked, LeaseLost, CannotWrite or NotReady."""
-        if cell.is_call:
-            return self._called(cell, deaths)
         try:
-            request = cell.asked.planned()
+            request = None if cell.is_call else cell.asked.planned()
         except InfeasibleError as error:
             if self.look(cell):  # another process has just found that out
                 return self.ends[cell]
@@ -240,28 +238,19 @@ class Taker:
         if deaths >= LIVES:
             return self._failed(cell, RunFailed(_KILLED.format(deaths)), request)
         try:
-            with members(request) as train:
-                answer = yield from completing(request, train, self._note_once, silent=True)
+            if request is None:
+                answer = cell.call()
+            else:
+                with members(request) as train:
+                    answer = yield from completing(request, train, self._note_once, silent=True)
         except (RunLocked, LeaseLost, CannotWrite):
             raise
-        except RunFailed as error:  # recorded, with its traceback
-            return self._said(cell, End(FAILED, reason=error.reason), str(error))
         except Exception as error:
+            if isinstance(error, RunFailed) and request is not None:  # recorded, with its traceback
+                return self._said(cell, End(FAILED, reason=error.reason), str(error))
             return self._failed(cell, error, request)
         if answer.what == STORED:  # a moment ago, by another process, which has printed it
             return End(answer.status, answer.value)
-        return End(answer.status, answer.tell())
-
-    def _called(self, cell: SweepCell, deaths: int) -> End:
-        """The end of a cell that is a call of the user's function."""
-        if deaths >= LIVES:
-            return self._failed(cell, RunFailed(_KILLED.format(deaths)))
-        try:
-            answer = cell.call()
-        except (RunLocked, LeaseLost, CannotWrite):
-            raise
-        except Exception as error:
-            return self._failed(cell, error)
         return End(answer.status, answer.tell())
 
     def _failed(self, cell: SweepCell, error: Exception, request: Request | None = None) -> End:
