@@ -16,7 +16,7 @@ from robustfl_bench.runner.config import compose, identity, options
 from robustfl_bench.runner.experiment import answers, samples
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store import evidence, kept, lines
-from robustfl_bench.runner.sweeps.cells import Outcome
+from robustfl_bench.runner.sweeps.cells import End
 from tests.conftest import Bench, run_folders
 
 SMALL = ("aggregator=krum", "rounds=2", "model.hidden=[4]")
@@ -180,7 +180,7 @@ def test_lines_that_another_process_replaces_meanwhile_stay(
     (file,) = kept.files()
     made_cells = making.made_cells
 
-    def meanwhile(*arguments: Any) -> Outcome:
+    def meanwhile(*arguments: Any) -> list[End]:
         monkeypatch.setattr(making, "made_cells", made_cells)
         assert bench("remake", str(file), "--where", "seed=1").code == 0
         return made_cells(*arguments)

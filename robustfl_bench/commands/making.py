@@ -18,7 +18,7 @@ from robustfl_bench.read.runs import archive, commands, origins, records
 from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.store.folders import DIVERGED, FINISHED, INFEASIBLE, MEASURED
-from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
+from robustfl_bench.runner.sweeps.cells import End, Sweep
 from robustfl_bench.runner.sweeps.workers import take_quietly
 
 
@@ -47,23 +47,23 @@ def check_overrides(group: str, overrides: Sequence[str]) -> None:
             raise ConfigError(f"{word} is no option of the {group}, {group}.KEY=VALUE; all else is the protocol's")
 
 
-def made_all(words: Sequence[str], making: Making, what: str) -> Outcome:
+def made_all(words: Sequence[str], making: Making, what: str) -> list[End]:
     """The ends of a sweep, after making what is missing. Raises ConfigError if a run cannot be made."""
     return made_cells(compose.sweep(words), making, what)
 
 
 def made_cells(
     cells: Sequence[tuple[str, ...]], making: Making, what: str, ended: Sequence[str] = (FINISHED, DIVERGED)
-) -> Outcome:
+) -> list[End]:
     """The same of runs by their overrides; those in other states than ``ended`` cannot be made."""
     sweep = Sweep(cells=tuple(cells), results_dir=making.results_dir)
     say(f"{what}: {len(sweep.cells)} runs")
-    outcome = take_quietly(sweep, making.jobs)
-    failed = Counter(end.reason for end in outcome.ends if end.status not in ended)
+    ends = take_quietly(sweep, making.jobs)
+    failed = Counter(end.reason for end in ends if end.status not in ended)
     if failed:
         reason, number = failed.most_common(1)[0]
         raise ConfigError(f"{what}: {number} of {len(sweep.cells)} cannot be made: {reason}")
-    return outcome
+    return ends
 
 
 def keep(cells: Sequence[tuple[str, ...]], making: Making, file: str) -> int:

@@ -92,8 +92,8 @@ def _accuracies(asked: JudgedRule, trial: studies.Trial, name: str, rivals: Sequ
         extra = [*extra, f"results_dir={asked.making.results_dir}"]
         made_all(trial.rates([option], extra), asked.making, f"{label}: its learning rates")
         cells = compose.sweep(trial.cells([option], extra))
-        outcome = made_all(trial.cells([option], extra), asked.making, f"{label}: its runs")
-        for cell, end in zip(cells, outcome.ends, strict=True):
+        ends = made_all(trial.cells([option], extra), asked.making, f"{label}: its runs")
+        for cell, end in zip(cells, ends, strict=True):
             if end.status in (FINISHED, DIVERGED):
                 config = dict(word.partition("=")[::2] for word in cell)
                 by_seed = found.setdefault((label, config["partition"], config["attack"]), {})

@@ -256,8 +256,8 @@ def made(listed: Sequence[tuple[str, ...]], config_dir: str | Path | None, n_job
     )
     for cell in asked.listed:
         _ = cell.asked  # composes it
-    outcome = take_quietly(asked, n_jobs)
-    for reason, number in Counter(end.reason for end in outcome.ends if end.status == FAILED).items():
+    ends = take_quietly(asked, n_jobs)
+    for reason, number in Counter(end.reason for end in ends if end.status == FAILED).items():
         warnings.warn(f"{number} of {len(listed)} runs failed: {reason}", stacklevel=4)
     return asked
 

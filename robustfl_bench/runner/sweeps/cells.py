@@ -8,7 +8,6 @@ import os
 import shlex
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -133,7 +132,7 @@ class SweepCell:
 
 
 OTHERS, MISSING = "others", "missing"
-"""Ends of a cell in an outcome, besides those of a run folder: another process runs it, or none does."""
+"""Ends of a cell besides those of a run folder: another process runs it, or none does."""
 
 
 @dataclass(frozen=True)
@@ -156,18 +155,6 @@ class Incomplete(RuntimeError):
     def __init__(self, message: str, exit_code: int = GENERAL) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The ends of the cells of a sweep, in the order of the cells."""
-
-    ends: Sequence[End] = field(default_factory=tuple)
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """The number of cells by status."""
-        return Counter(end.status for end in self.ends)
 
 
 def stacks(cells: Sequence[SweepCell], takers: int) -> Iterator[list[SweepCell]]:

@@ -19,7 +19,7 @@ from typing import Any
 from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError, explain
-from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
+from robustfl_bench.runner.sweeps.cells import End, Sweep
 from robustfl_bench.runner.sweeps.take import Taker, take, take_with
 from robustfl_bench.runner.sweeps.workers import check_at_least_one, watch, work
 
@@ -117,7 +117,7 @@ class Job:
         return DelayedSubmission(self)
 
 
-def take_with_jobs(sweep: Sweep, jobs: Jobs) -> Outcome:
+def take_with_jobs(sweep: Sweep, jobs: Jobs) -> list[End]:
     """Answer what is stored, submit jobs for the other cells, and follow them; raises ConfigError."""
 
     def place(taker: Taker, left: Sweep) -> None:
@@ -216,7 +216,7 @@ def _take(sweep: Sweep) -> None:
     take(sweep)
 
 
-def take_with_tasks(sweep: Sweep, tasks: Tasks) -> Outcome:
+def take_with_tasks(sweep: Sweep, tasks: Tasks) -> list[End]:
     """Answer what is stored, start tasks for the other cells, and follow them; raises ConfigError."""
 
     def place(taker: Taker, left: Sweep) -> None:

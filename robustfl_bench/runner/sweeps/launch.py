@@ -25,13 +25,16 @@ from robustfl_bench.runner.config.beyond import ForHydra
 from robustfl_bench.runner.config.options import CONF
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.store.folders import FAILED
-from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Incomplete, Outcome, Sweep
+from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Incomplete, Sweep
 from robustfl_bench.runner.sweeps.progress import conclude, preview, shown
 from robustfl_bench.runner.sweeps.tasks import Task, sweep_of
 from robustfl_bench.train.settings import blocked
 
 Makes = Callable[[Mapping[str, Any], Call], float]
 """What makes a run, and returns the number that sweeps tune by."""
+
+Place = Callable[[Sweep], Sequence[End]]
+"""What completes the cells of a sweep by its processes; how each of them ended."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Launched:
     first: int
 
 
-def launch(asked: Launched, place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
+def launch(asked: Launched, place: Place) -> Sequence[JobReturn]:
     """Let ``place`` complete all cells; returns the value of each for Hydra's sweepers. Raises ConfigError."""
     runtime = asked.config.hydra
     if not isinstance(asked.task_function, Runs):
@@ -104,7 +107,7 @@ def launch(asked: Launched, place: Callable[[Sweep], Outcome]) -> Sequence[JobRe
     return _completed(sweep, asked, place)
 
 
-def _called(asked: Launched, place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
+def _called(asked: Launched, place: Place) -> Sequence[JobReturn]:
     """Complete the calls of somebody else's task function. Raises errors that Hydra prints in one line."""
     runtime = asked.config.hydra
     try:
@@ -116,11 +119,11 @@ def _called(asked: Launched, place: Callable[[Sweep], Outcome]) -> Sequence[JobR
     return returns
 
 
-def _completed(sweep: Sweep, asked: Launched, place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
+def _completed(sweep: Sweep, asked: Launched, place: Place) -> Sequence[JobReturn]:
     with shown(sweep), no_exit(lambda: "a process of the sweep"):
-        outcome = place(sweep)
-    incomplete = conclude(outcome)
-    return [_returned(overrides, end, incomplete) for overrides, end in zip(asked.cells, outcome.ends, strict=True)]
+        ends = place(sweep)
+    incomplete = conclude(ends)
+    return [_returned(overrides, end, incomplete) for overrides, end in zip(asked.cells, ends, strict=True)]
 
 
 def _check_obeyed(asked: Launched) -> None:

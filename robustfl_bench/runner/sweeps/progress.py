@@ -5,7 +5,7 @@ import io
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.rates import no_runs_made
 from robustfl_bench.runner.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
 from robustfl_bench.runner.store.writing import Damaged, read_text
-from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, Incomplete, Outcome, Sweep, SweepCell
+from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Incomplete, Sweep, SweepCell
 
 RUNNING, WAITING = "running", "waiting"
 STATES = (*ENDED, RUNNING, WAITING)
@@ -175,18 +175,18 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
             bar.close()
 
 
-def conclude(outcome: Outcome) -> Incomplete | None:
+def conclude(ends: Sequence[End]) -> Incomplete | None:
     """Print how a sweep ended, with its failures by reason; returns an Incomplete if results are missing. Its exit code
     is that of the failures if they share one, else 1.
     """
-    counts = outcome.counts
+    counts = Counter(end.status for end in ends)
     each = ", ".join(f"{counts[status]} {status}" for status in (*ENDED, OTHERS, MISSING) if counts[status])
-    stored = sum(end.was_stored for end in outcome.ends)
-    line = f"sweep: {counted(len(outcome.ends), 'run')}: {each}" + (f"; {stored} were stored" if stored else "")
+    stored = sum(end.was_stored for end in ends)
+    line = f"sweep: {counted(len(ends), 'run')}: {each}" + (f"; {stored} were stored" if stored else "")
     say(line)
-    for reason, number in Counter(end.reason for end in outcome.ends if end.status == FAILED).most_common():
+    for reason, number in Counter(end.reason for end in ends if end.status == FAILED).most_common():
         say(f"  {number} failed: {reason}")
-    left = [end for end in outcome.ends if end.status in (FAILED, OTHERS, MISSING)]
+    left = [end for end in ends if end.status in (FAILED, OTHERS, MISSING)]
     if not left:
         return None
     codes = {BUSY if end.status == OTHERS else end.code for end in left}

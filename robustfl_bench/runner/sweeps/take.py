@@ -22,7 +22,7 @@ from robustfl_bench.runner.processes import members
 from robustfl_bench.runner.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
-from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Outcome, Sweep, SweepCell, stacks
+from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Sweep, SweepCell, stacks
 
 POLL = 1.0
 """Seconds between two looks at the cells that other processes run."""
@@ -39,7 +39,7 @@ LIVES = 5
 _KILLED = "{} processes in a row were killed in this run at the same point: out of memory?"
 
 
-def take(sweep: Sweep, begins: bool = False) -> Outcome:
+def take(sweep: Sweep, begins: bool = False) -> list[End]:
     """Complete all cells of a sweep, together with any other processes that take the same cells.
 
     Stored results are returned and free cells are run. Cells that other processes run are awaited, and taken over if
@@ -60,9 +60,9 @@ def take(sweep: Sweep, begins: bool = False) -> Outcome:
             if not taker.missing:
                 break
             if not sweep.wait:
-                return taker.outcome(OTHERS)
+                return taker.all_ends(OTHERS)
             time.sleep(POLL)
-    return taker.outcome()
+    return taker.all_ends()
 
 
 def require_data(sweep: Sweep) -> None:
@@ -80,7 +80,7 @@ def require_data(sweep: Sweep) -> None:
         raise DataError("; ".join(dict.fromkeys(problems)))
 
 
-def take_with(sweep: Sweep, place: Callable[["Taker", Sweep], object]) -> Outcome:
+def take_with(sweep: Sweep, place: Callable[["Taker", Sweep], object]) -> list[End]:
     """Answer what is stored, and let ``place`` complete the other cells, a sweep of their own, by processes that it
     starts and waits for."""
     taker = Taker(sweep)
@@ -88,7 +88,7 @@ def take_with(sweep: Sweep, place: Callable[["Taker", Sweep], object]) -> Outcom
     left = taker.remaining()
     if left.cells:
         place(taker, left)
-    return taker.outcome_of_others()
+    return taker.ends_by_others()
 
 
 class Taker:
@@ -108,16 +108,16 @@ class Taker:
         """The cells without an end, in order."""
         return [cell for cell in self.cells if cell not in self.ends]
 
-    def outcome(self, status: str = MISSING) -> Outcome:
+    def all_ends(self, status: str = MISSING) -> list[End]:
         """How all cells ended; ``status`` is that of those without an end."""
-        return Outcome([self.ends.get(cell, End(status)) for cell in self.cells])
+        return [self.ends.get(cell, End(status)) for cell in self.cells]
 
-    def outcome_of_others(self) -> Outcome:
+    def ends_by_others(self) -> list[End]:
         """How all cells ended, after other processes took the remaining ones."""
         self._again = {}
         for cell in self.missing:
             self.look(cell)
-        return self.outcome(MISSING if self.sweep.wait else OTHERS)
+        return self.all_ends(MISSING if self.sweep.wait else OTHERS)
 
     def remaining(self) -> Sweep:
         """The sweep of the cells without an end, for other processes."""

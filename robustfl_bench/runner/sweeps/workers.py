@@ -20,7 +20,7 @@ from robustfl_bench.base.console import report, say
 from robustfl_bench.base.errors import TERMINATED, ConfigError, exit_code
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.experiment.machine import cores
-from robustfl_bench.runner.sweeps.cells import Incomplete, Outcome, Sweep
+from robustfl_bench.runner.sweeps.cells import End, Incomplete, Sweep
 from robustfl_bench.runner.sweeps.progress import shown
 from robustfl_bench.runner.sweeps.take import Taker, require_data, take, take_with
 
@@ -64,13 +64,13 @@ def check_at_least_one(**options: int | None) -> None:
             raise ConfigError(f"hydra.launcher.{name} must be a whole number >= 1, got {value!r}")
 
 
-def take_quietly(sweep: Sweep, n_jobs: int) -> Outcome:
+def take_quietly(sweep: Sweep, n_jobs: int) -> list[End]:
     """Complete all cells in this process, or by ``n_jobs`` workers. Progress is shown, results are not printed."""
     with shown(sweep), redirect_stdout(io.StringIO()):
         return take(sweep) if n_jobs == 1 else take_with_workers(sweep, n_jobs, 1)
 
 
-def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
+def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> list[End]:
     """Answer what is stored, and let ``n_jobs`` workers take the other cells.
 
     -1: one for each core, or ``runs_at_once`` for each GPU. Raises ConfigError or DataError.
@@ -135,7 +135,7 @@ def _worker(sweep: Sweep, environment: dict[str, str], first: Lock) -> None:
         sys.exit(exit_code(error))
 
 
-def take_with_class(sweep: Sweep, options: Any) -> Outcome:
+def take_with_class(sweep: Sweep, options: Any) -> list[End]:
     """Answer what is stored, and let an instance of ``options["class"]`` with the other options as its fields complete
     the other cells. Raises ConfigError."""
     name, fields = options.get("class"), {key: value for key, value in options.items() if key != "class"}

@@ -25,7 +25,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 if TYPE_CHECKING:
-    from robustfl_bench.runner.sweeps.cells import Outcome, Sweep
+    from robustfl_bench.runner.sweeps.cells import End, Sweep
 
 PREFIX = "rb_"
 """What the names of our launchers and our sweeper begin with in the apps of others: ``hydra/launcher=rb_processes``."""
@@ -83,14 +83,14 @@ class TakersLauncher(Launcher):
         return launch(asked, self.place)
 
     @abstractmethod
-    def place(self, sweep: "Sweep") -> "Outcome":
+    def place(self, sweep: "Sweep") -> "list[End]":
         """Start the processes that take the cells, and wait for them."""
 
 
 class InThisProcess(TakersLauncher):
     """This process takes all cells."""
 
-    def place(self, sweep: "Sweep") -> "Outcome":
+    def place(self, sweep: "Sweep") -> "list[End]":
         """Take them."""
         from robustfl_bench.runner.sweeps.take import take
 
@@ -103,7 +103,7 @@ class Workers(TakersLauncher):
     def __init__(self, n_jobs: int = -1, runs_at_once: int = 1) -> None:
         self.n_jobs, self.runs_at_once = n_jobs, runs_at_once
 
-    def place(self, sweep: "Sweep") -> "Outcome":
+    def place(self, sweep: "Sweep") -> "list[End]":
         """Answer what is stored, and start workers for the rest."""
         from robustfl_bench.runner.sweeps.workers import take_with_workers
 
@@ -127,7 +127,7 @@ class Slurm(TakersLauncher):
     def __init__(self, **options: Any) -> None:
         self.options = options
 
-    def place(self, sweep: "Sweep") -> "Outcome":
+    def place(self, sweep: "Sweep") -> "list[End]":
         """Answer what is stored, submit jobs for the rest, and follow them."""
         from robustfl_bench.runner.sweeps.clusters import Jobs, take_with_jobs
 
@@ -140,7 +140,7 @@ class Ray(TakersLauncher):
     def __init__(self, **options: Any) -> None:
         self.options = options
 
-    def place(self, sweep: "Sweep") -> "Outcome":
+    def place(self, sweep: "Sweep") -> "list[End]":
         """Answer what is stored, start tasks for the rest, and follow them."""
         from robustfl_bench.runner.sweeps.clusters import Tasks, take_with_tasks
 
@@ -154,7 +154,7 @@ class Outside(TakersLauncher):
     def __init__(self, **options: Any) -> None:
         self.options = OmegaConf.to_container(OmegaConf.create(options))
 
-    def place(self, sweep: "Sweep") -> "Outcome":
+    def place(self, sweep: "Sweep") -> "list[End]":
         """Answer what is stored, and let the class complete the rest."""
         from robustfl_bench.runner.sweeps.workers import take_with_class
 
