@@ -446,9 +446,7 @@ def test_the_progress_of_a_sweep_is_told_by_its_folders(bench: Bench, tmp_path: 
     (folders[2] / "timings.csv").unlink()
     sweep = Sweep(tuple((*TINY[1:], f"seed={seed}", "rounds=4") for seed in range(3)))
     with SoftFileLease(folders[1] / lease.NAME, lease_duration=lease.EXPIRY):
-        assert progress.line(progress.Progress(sweep).look()) == (
-            "sweep: 3 runs: 1 finished, 1 running, 1 waiting; 70 s left"
-        )
+        assert progress.line(progress.look(sweep, {})) == ("sweep: 3 runs: 1 finished, 1 running, 1 waiting; 70 s left")
 
 
 def test_a_log_file_gets_lines_in_the_meantime(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,10 @@
 """OmegaConf, asked for the resolvers that are not of this package, and told those that are."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -20,7 +21,7 @@ def register() -> None:
     """Register the resolvers of this package with OmegaConf, unless resolvers of these names are there."""
     for name in (*BY_ROOT, *PLAIN):
         if not OmegaConf.has_resolver(name):
-            _register(name, _late(name))
+            _register(name, partial(called, name))
 
 
 def _register(name: str, function: Callable[..., Any], **how: bool) -> None:
@@ -29,18 +30,11 @@ def _register(name: str, function: Callable[..., Any], **how: bool) -> None:
         OmegaConf.register_new_resolver(name, function, **how)
 
 
-def _late(name: str) -> Any:
-    def resolve(*arguments: Any, _root_: DictConfig) -> Any:
-        return called(name, arguments, _root_)
-
-    return resolve
-
-
-def called(name: str, arguments: Sequence[Any], root: DictConfig) -> Any:
+def called(name: str, *arguments: Any, _root_: DictConfig) -> Any:
     """The value of one of our resolvers in a config of OmegaConf."""
     if name in PLAIN:
         return PLAIN[name](*arguments)
-    return BY_ROOT[name](*arguments, _root_=OmegaConf.to_container(root))
+    return BY_ROOT[name](*arguments, _root_=OmegaConf.to_container(_root_))
 
 
 def resolved(value: str, root: Mapping[str, Any]) -> Any:

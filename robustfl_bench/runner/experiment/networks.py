@@ -42,17 +42,16 @@ def _check_layers(model: Model, dataset: Dataset) -> None:
     """Raise ConfigError for a network from outside that cannot be run, or whose gradients would be wrong."""
     import torch
 
-    name = type(model).__name__
+    name, vectors = type(model).__name__, [torch.zeros(1, dataset.embedding_dim)] * (dataset.content == "words")
     try:
-        _check_calls(name, _shapes_of(model, dataset), lambda module: module(_one_sample(dataset, "meta")))
+        _check_calls(name, _shapes_of(model, dataset), _one_sample(dataset, "meta"))
         return
     except ConfigError:
         raise
     except Exception:  # a module that reads values, which shapes do not have
-        vectors = [torch.zeros(1, dataset.embedding_dim)] if dataset.content == "words" else []
         module = model(dataset.input_shape, dataset.num_classes, *vectors)
     try:
-        _check_calls(name, module, lambda module: module(_one_sample(dataset, "cpu")))
+        _check_calls(name, module, _one_sample(dataset, "cpu"))
     except ConfigError:
         raise
     except Exception as error:  # whatever somebody else's code raises
@@ -186,10 +185,9 @@ def _mixes(layer: Any) -> bool:
     )
 
 
-def _check_calls(name: str, module: "nn.Module", run: "Callable[[nn.Module], object]") -> None:
-    """Raise ConfigError for a ``module`` that uses a parameter twice, or whose layers are not each called once; ``run``
-    passes samples through it. ``name`` is the model's.
-    """
+def _check_calls(name: str, module: "nn.Module", samples: "Tensor") -> None:
+    """Raise ConfigError for a ``module`` that uses a parameter twice, or whose layers are not each called once for
+    samples. ``name`` is the model's."""
     from torch import nn
 
     from robustfl_bench.numerics.network.dropout import has_dropout
@@ -205,15 +203,11 @@ def _check_calls(name: str, module: "nn.Module", run: "Callable[[nn.Module], obj
     for path, layer in layers.items():
         if isinstance(layer, nn.Conv2d) and layer.padding_mode != "zeros":
             raise ConfigError(f"model {name}: {path} has padding_mode={layer.padding_mode!r}; {AUTOGRAD}")
-    calls: Counter[str] = Counter()
-
-    def counting(path: str) -> "Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]":
-        return lambda *_: calls.update([path])
-
-    hooks = [layer.register_forward_hook(counting(path)) for path, layer in layers.items()]
-    run(module)
+    calls = Counter[nn.Module]()
+    hooks = [layer.register_forward_hook(lambda layer, *_: calls.update([layer])) for layer in layers.values()]
+    module(samples)
     for hook in hooks:
         hook.remove()
-    for path in layers:
-        if calls[path] != 1:
-            raise ConfigError(f"model {name} calls its layer {path} {calls[path]} times for a sample; {AUTOGRAD}")
+    for path, layer in layers.items():
+        if calls[layer] != 1:
+            raise ConfigError(f"model {name} calls its layer {path} {calls[layer]} times for a sample; {AUTOGRAD}")

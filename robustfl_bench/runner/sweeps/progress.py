@@ -78,18 +78,10 @@ def _timed(folder: Path) -> tuple[int, float | None]:
         return 0, None
 
 
-class Progress:
-    """How far the cells of a sweep have come. The folder of one that has ended is read once."""
-
-    def __init__(self, sweep: Sweep) -> None:
-        self.sweep = sweep
-        self._ended: dict[SweepCell, Seen] = {}
-
-    def look(self) -> dict[SweepCell, Seen]:
-        """The present state of all folders."""
-        seen_of = {cell: self._ended.get(cell) or see(cell) for cell in self.sweep.listed}
-        self._ended |= {cell: seen for cell, seen in seen_of.items() if seen.state in ENDED and seen.state != FAILED}
-        return seen_of
+def look(sweep: Sweep, before: Mapping[SweepCell, Seen]) -> dict[SweepCell, Seen]:
+    """The present state of the folders of all cells, of which those that had ended ``before`` are not read again."""
+    ended = {cell: seen for cell, seen in before.items() if seen.state in ENDED and seen.state != FAILED}
+    return {cell: ended.get(cell) or see(cell) for cell in sweep.listed}
 
 
 def seconds_left(seen_of: dict[SweepCell, Seen], others: Iterable[TimedRun] = ()) -> dict[SweepCell, float | None]:
@@ -154,13 +146,14 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
     """Show progress within the context: one updated line on a terminal and in a notebook, else a line each minute."""
     terminal = is_live()
     pause = every or (1.0 if terminal else 60.0)
-    over, progress = threading.Event(), Progress(sweep)
+    over = threading.Event()
     bar = tqdm(total=0, bar_format="{desc}", leave=False) if terminal else None
 
     def show() -> None:
+        seen_of: dict[SweepCell, Seen] = {}
         while not over.wait(pause):
             began = time.monotonic()
-            line_now = line(progress.look())
+            line_now = line(seen_of := look(sweep, seen_of))
             bar.set_description_str(line_now) if bar is not None else say(line_now)
             over.wait(20 * (time.monotonic() - began))  # under 5% of the time, however many runs there are
 

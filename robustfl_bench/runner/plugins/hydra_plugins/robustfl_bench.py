@@ -9,7 +9,8 @@ user.
 import itertools
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -224,20 +225,16 @@ class Search(SearchPathPlugin):
         search_path.append("robustfl_bench", f"{Source.scheme()}://")
 
 
-def _late(name: str) -> Callable[..., Any]:
-    """The resolver of this name, imported when it is called."""
+def _called(name: str, *arguments: Any, _root_: DictConfig) -> Any:
+    """The value of the resolver of this name, which is imported now."""
+    from robustfl_bench.runner.config import omega
+    from robustfl_bench.runner.experiment import rates  # noqa: F401  # brings a resolver
 
-    def resolve(*arguments: Any, _root_: DictConfig) -> Any:
-        from robustfl_bench.runner.config import omega
-        from robustfl_bench.runner.experiment import rates  # noqa: F401  # brings a resolver
-
-        return omega.called(name, arguments, _root_)
-
-    return resolve
+    return omega.called(name, *arguments, _root_=_root_)
 
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "register_new_resolver")  # from OmegaConf 2.4 on
     for _name in RESOLVERS:
         if not OmegaConf.has_resolver(_name):
-            OmegaConf.register_new_resolver(_name, _late(_name))
+            OmegaConf.register_new_resolver(_name, partial(_called, _name))
