@@ -351,6 +351,9 @@ def test_our_sweeper_and_launchers_serve_anybodys_app(app: Path) -> None:
     assert {path.parent.name for path in app.glob("jobs/*/.hydra")} == {"lr=0.1", "lr=0.2", "lr=0.3"}
     (app / "train.py").write_text((app / "train.py").read_text() + "# changed\n")
     assert in_python(app, "train.py", "-m", "lr=0.1").stderr.endswith("sweep: 1 run: 1 finished\n")
+    for stored in ("", "; 2 were stored"):  # of a key that this package does not have
+        known = in_python(app, "train.py", "-m", "+width=1,2", "hydra/launcher=rb_in_process")
+        assert known.stderr.endswith(f"sweep: 2 runs: 2 finished{stored}\n"), known.stderr
 
 
 @pytest.mark.slow

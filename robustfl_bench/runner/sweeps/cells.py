@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from robustfl_bench.base.errors import GENERAL, ConfigError
 from robustfl_bench.runner.config import interpolate, request
 from robustfl_bench.runner.config.beyond import NOTHING, ForHydra
-from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.answers import Answer
 from robustfl_bench.runner.experiment.plan import Request
@@ -81,15 +79,11 @@ class SweepCell:
         return f"robustfl-bench {self}"
 
     @cached_property
-    def composed(self) -> tuple[Mapping[str, Any], Call]:
-        """The config of the run and its call. Raises ConfigError."""
-        with interpolate.at(self.sweep.began):
-            return request.of_cell(self.overrides, self.sweep.config_dir, self.hydra)
-
-    @cached_property
     def asked(self) -> Request:
         """The requested run, to compare with stored results. Raises ConfigError."""
-        return Request(*self.composed)
+        hydra = replace(self.sweep.hydra, number=self.sweep.numbers[self.overrides])
+        with interpolate.at(self.sweep.began):
+            return Request(*request.of_cell(self.overrides, self.sweep.config_dir, hydra))
 
     @property
     def known(self) -> Request | None:
@@ -108,11 +102,6 @@ class SweepCell:
     def compose(self) -> None:
         """Compose the cell, if that is not done yet. Raises ConfigError."""
         _ = self.asked
-
-    @property
-    def hydra(self) -> ForHydra:
-        """What Hydra is told of it."""
-        return replace(self.sweep.hydra, number=self.sweep.numbers[self.overrides])
 
     def stored(self, say: Callable[[str], None], unseeded: bool = False) -> Answer | None:
         """The result in the run folder, if it counts; see ``answers``."""
@@ -170,6 +159,9 @@ def stacks(cells: Sequence[SweepCell], takers: int) -> Iterator[list[SweepCell]]
         groups.setdefault(alike(known) if joins and known is not None else str(number), []).append(cell)
     share = -(-len(cells) // takers)
     for group in groups.values():
+        if len(group) == 1:  # perhaps no run of this package, which has no id
+            yield group
+            continue
         first_of = {cell.asked.run_id: cell for cell in reversed(group)}
         distinct = [cell for cell in group if first_of[cell.asked.run_id] is cell]
         most = min(share, _at_once(distinct)) if len(distinct) > 1 else 1

@@ -156,8 +156,8 @@ class Taker:
         if summary["status"] in MEASURED:
             if (answer := cell.stored(self._note_once, unseeded=not is_earlier)) is not None:
                 value = answer.tell(what) if what else answer.value
-                if what == STORED:
-                    answers.unfollowed(cell.composed[0], self._note_once)
+                if what == STORED and cell.known is not None:
+                    answers.unfollowed(cell.known.composed, self._note_once)
                 end = End(answer.status, value, was_stored=what == STORED)
                 folder.tidy()
         elif summary["status"] == FAILED:
@@ -173,7 +173,7 @@ class Taker:
         """Whether the result of a cell comes with the package; it is printed."""
         if (answer := cell.kept(self._note_once)) is None:
             return False
-        answers.unfollowed(cell.composed[0], self._note_once)
+        answers.unfollowed(cell.asked.composed, self._note_once)
         self.ends[cell] = End(answer.status, answer.tell(), was_stored=True)
         return True
 
