@@ -24,13 +24,7 @@ from robustfl_bench.base.errors import (
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.experiment import answers, own_metrics, samples, trained
 from robustfl_bench.runner.experiment.answers import Answer
-from robustfl_bench.runner.experiment.machine import (
-    choose_device,
-    choose_threads,
-    facts,
-    threads,
-    unused_gpu,
-)
+from robustfl_bench.runner.experiment.machine import choose_device, choose_threads, facts, threads, unused_gpu
 from robustfl_bench.runner.experiment.plan import Request
 from robustfl_bench.runner.experiment.samples import Steps, alone
 from robustfl_bench.runner.experiment.trained import Clock, Trackers, check_trackers, written
@@ -60,17 +54,15 @@ class RunFailed(Reported, RuntimeError):
         self.reason = reason
 
 
-def execute(
-    request: Request, train: "Train | None" = None, note: Callable[[str], None] = note, kept: bool = True
-) -> float:
+def execute(request: Request, train: "Train | None" = None, note: Callable[[str], None] = note) -> float:
     """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``. While
     another process makes it, wait for that; with ``wait`` false raises RunLocked.
 
-    A stored result, or a ``kept`` one, answers without building the parts, which would import torch.
+    A stored result, or a kept one, answers without building the parts, which would import torch.
     """
     if request.composed.get("tracker"):
         request.check()  # the rest was checked when the result was made
-    answer, earlier = (answers.existing if kept else answers.stored)(request, note), request.folder.ended_at
+    answer, earlier = answers.existing(request, note), request.folder.ended_at
     if answer is not None:
         answers.unfollowed(request.composed, note)
     while answer is None:
@@ -189,10 +181,7 @@ def _attempt(
         if request.settings.precision != "highest" and outcome["products"] == "float32":
             note(f"precision={request.settings.precision}: this processor has no units for it that serve this model; "
                  "products are in float32")  # fmt: skip
-        with (
-            threads(choose_threads(request, len(data.train_y))) as number,
-            no_exit(lambda: str(request.outside)),
-        ):
+        with threads(choose_threads(request, len(data.train_y))) as number, no_exit(lambda: str(request.outside)):
             outcome["num_threads"] = number
             if train is None:
                 outcome |= yield from _train_beside_others(request, federation, folder, trackers, silent)

@@ -39,7 +39,7 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
             if rank == 0:
-                execute(Request({**cfg, "wait": False}, call), this.train, kept=False)  # the others wait for this one
+                execute(Request({**cfg, "wait": False, "use_kept": False}, call), this.train)  # the others wait for it
             else:
                 take_part(planned, this.train)
             this.end()

@@ -72,10 +72,7 @@ def of_rows(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def fault_of_folder(
-    path: Path,
-    summary: Mapping[str, Any],
-    config: Mapping[str, Any],
-    rows: Sequence[Mapping[str, float]] | None = None,
+    path: Path, summary: Mapping[str, Any], config: Mapping[str, Any], rows: Sequence[Mapping[str, float]] | None = None
 ) -> str | None:
     """Why a run with this config, that of its config.yaml, did not leave a folder with this name, summary and
     metrics.csv, in one line; None if it can have. ``rows`` are those of metrics.csv, if they have been read."""
