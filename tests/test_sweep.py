@@ -235,7 +235,7 @@ def test_processes_that_take_cells_need_no_hydra(tmp_path: Path) -> None:
         "from robustfl_bench.runner.sweeps.take import take\n"
         f"sweep = Sweep((({', '.join(map(repr, TINY))}, 'aggregator=coomed'),), folder={str(tmp_path)!r})\n"
         "sweep.enter()\n"
-        "print(*take(sweep).counts, 'hydra' in sys.modules, 'omegaconf' in sys.modules)"
+        "print(*{end.status for end in take(sweep)}, 'hydra' in sys.modules, 'omegaconf' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "finished False False"
