@@ -166,7 +166,7 @@ def _draw_lines(
     faint = 0.18 if len(drawn) <= _MANY else 0.08
     for number, (line, points) in enumerate(rows.groupby("line", sort=False)):
         colour, marker, dash = drawn[str(line)]
-        look = {"color": colour, "marker": marker, "linestyle": dash, "label": str(line)}
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dash, "label": str(line)}
         x, mean, low, high = [places[at] for at in points["x"]], points["mean"], points["low"], points["high"]
         has_spread = (high > low).any()
         if curves.dense:
