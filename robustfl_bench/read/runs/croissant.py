@@ -74,7 +74,9 @@ def columns(runs: pd.DataFrame) -> pd.DataFrame:
     from pandas.api.types import is_numeric_dtype
 
     kept = runs.drop(columns=["folder", "last", "command"], errors="ignore").assign(recall=runs["recall"].map(_text))
-    words = {str(name): mapped(column, _text) for name, column in kept.items() if not is_numeric_dtype(column)}
+    words: dict[str, Any] = {
+        str(name): mapped(column, _text) for name, column in kept.items() if not is_numeric_dtype(column)
+    }
     return kept.assign(**words).dropna(axis="columns", how="all")
 
 
