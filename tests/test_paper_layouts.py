@@ -175,7 +175,7 @@ def test_a_layout_is_asked_for_by_its_name_or_by_a_table_in_it(capsys: pytest.Ca
         ("{caption: a, rows: [krum], groups: [{table: t, columns: {lie: LIE}}]}", "no cell of mine/t / lie"),
         ("{caption: a, rows: [krum]}", "needs groups"),
         ("{caption: a, rows: [krum], groups: [{table: t}]}", "needs columns"),
-        ("{caption: a, row: [krum]}", "takes the keys caption, corner, rows"),
+        ("{caption: a, row: [krum]}", "has no key 'row'; known: caption, corner, rows"),
     ],
 )
 def test_a_layout_that_cannot_be_is_refused(entry: str, told: str, tmp_path: Path) -> None:

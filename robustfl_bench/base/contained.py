@@ -136,8 +136,6 @@ _varying: dict[str, set[str]] = defaultdict(set)
 _BY_PROCESS: tuple[tuple[Any, str], ...] = ((builtins, "hash"), (builtins, "id"), (os, "getpid"), (os, "getppid"))
 """These functions, by their modules."""
 
-_REAL = {name: getattr(module, name) for module, name in _BY_PROCESS}
-
 _READING = {os.getenv.__code__.co_filename, os.environ.get.__func__.__code__.co_filename}  # type: ignore[attr-defined]
 """The code of Python through which a variable is read."""
 
@@ -177,7 +175,7 @@ def noted() -> Iterator[None]:
 
 def _noting(module: Any, name: str) -> Callable[..., Any]:
     """A function that answers as the one of this name, and notes who calls it."""
-    real, public = _REAL[name], f"{name}()" if module is builtins else f"{module.__name__}.{name}()"
+    real, public = getattr(module, name), f"{name}()" if module is builtins else f"{module.__name__}.{name}()"
 
     def call(*given: Any) -> Any:
         file = sys._getframe(1).f_code.co_filename

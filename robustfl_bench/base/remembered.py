@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -119,13 +119,10 @@ def _seal(name: str, pieces: Iterable[bytes | memoryview]) -> bytes:
 def _make_room(folder: Path) -> None:
     """Remove the files that were not used for longest until the others fit into ROOM; once a process."""
     with suppress(FileNotFoundError):  # another process removes them
-        _remove_oldest({path: path.stat() for path in folder.iterdir()})
-
-
-def _remove_oldest(states: Mapping[Path, os.stat_result]) -> None:
-    total = sum(state.st_size for state in states.values())
-    for path in sorted(states, key=lambda path: states[path].st_mtime):
-        if total <= ROOM:
-            break
-        total -= states[path].st_size
-        path.unlink(missing_ok=True)
+        states = {path: path.stat() for path in folder.iterdir()}
+        total = sum(state.st_size for state in states.values())
+        for path in sorted(states, key=lambda path: states[path].st_mtime):
+            if total <= ROOM:
+                break
+            total -= states[path].st_size
+            path.unlink(missing_ok=True)

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from robustfl_bench.base.units import is_for_types, source_of
+
 Origin = Path | bytes
 """A source file, or a text that stands in no file."""
 
@@ -108,17 +110,14 @@ def _imports(module: str, path: Origin) -> frozenset[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            parts = package.split(".")
-            above = parts[: len(parts) + 1 - node.level] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
+            base = source_of(node, package)
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     return frozenset(names)
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
     """The statements of a module at any depth, without those below ``if TYPE_CHECKING:``."""
-    only_types = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-    for child in node.orelse if only_types else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
+    for child in node.orelse if is_for_types(node) else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
         if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             yield child
             yield from _executed(child)

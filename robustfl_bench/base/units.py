@@ -153,26 +153,17 @@ class Module:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self.imports |= self.bound(node)
             self.defined |= set(_names_of(node))
-        for inner in (inner for part in ast.walk(tree) if _is_for_types(part) for inner in ast.walk(part)):
+        for inner in (inner for part in ast.walk(tree) if is_for_types(part) for inner in ast.walk(part)):
             if isinstance(inner, ast.Import | ast.ImportFrom):
                 self.for_types |= self.bound(inner)
         for node in statements:
-            self._add(node)
-
-    def _add(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.ClassDef):
-            self._add_class(node)
-        elif isinstance(node, Function) or (names := list(_names_of(node))) == []:
-            name = getattr(node, "name", "")
-            if name or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
-                self.units[name].append(self.text(node).unit(name))
-        else:
-            for name in names:
-                self.units[name].append(self.text(node).unit(name))
-
-    def _add_class(self, node: ast.ClassDef) -> None:
-        self.classes[node.name] = klass = Klass(self, node)
-        self.units[node.name].append(klass.body())
+            if isinstance(node, ast.ClassDef):
+                self.classes[node.name] = klass = Klass(self, node)
+                self.units[node.name].append(klass.body())
+            else:
+                is_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+                for name in [""] if is_call else _names_of(node):
+                    self.units[name].append(self.text(node).unit(name))
 
     def text(self, node: ast.AST) -> Text:
         """The text of a node."""
@@ -199,9 +190,7 @@ class Module:
         if isinstance(node, ast.Import):
             return {alias.asname or alias.name.partition(".")[0]: (alias.name if alias.asname else
                     alias.name.partition(".")[0], None) for alias in node.names}  # fmt: skip
-        parts = self.name.split(".") if self.is_package else self.name.split(".")[:-1]
-        above = parts[: len(parts) + 1 - node.level] if node.level else []
-        base = ".".join([*above, *([node.module] if node.module else [])])
+        base = source_of(node, self.name if self.is_package else self.name.rpartition(".")[0])
         return {alias.asname or alias.name: (base, alias.name) for alias in node.names}
 
 
@@ -306,17 +295,24 @@ def _is_text(node: object) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
+def source_of(node: ast.ImportFrom, package: str) -> str:
+    """The module that an import statement in a module of a package imports from."""
+    parts = package.split(".")
+    above = parts[: len(parts) + 1 - node.level] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
 def _executed(node: ast.AST) -> Iterator[ast.stmt]:
     """The statements at the top level of a module, those below ``if`` and ``try`` included, without those for type
     checkers."""
-    for child in node.orelse if _is_for_types(node) else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
+    for child in node.orelse if is_for_types(node) else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
         if isinstance(child, ast.If | ast.Try | ast.With | ast.ExceptHandler):
             yield from _executed(child)
         elif isinstance(child, ast.stmt):
             yield child
 
 
-def _is_for_types(node: ast.AST) -> bool:
+def is_for_types(node: ast.AST) -> bool:
     """Whether a statement is ``if TYPE_CHECKING:``, which is never executed."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 

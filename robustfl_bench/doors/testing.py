@@ -131,10 +131,10 @@ def _draws_from_streams(check: Check) -> Check:
             with varying_within([Path(file)] if file else []) as varying:
                 check(part, *given, **named)
         except BrokenContract as error:
-            raise AssertionError(f"{_name(part)}: untouched: {error}") from error
+            raise AssertionError(f"{type(part).__name__}: untouched: {error}") from error
         finally:  # also where draws made it fail
             drawn = " and ".join([*before.drawn(), *sorted(varying)])
-            _require(not drawn, _name(part), "deterministic", f"it uses {drawn}, not the stream that it is given")
+            _require(not drawn, part, "deterministic", f"it uses {drawn}, not the stream that it is given")
 
     return cast(Check, checked)
 
@@ -152,44 +152,43 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
     same: answers to questions of attackers, the aggregate from a sum, at all nodes that gossip, and with clients of
     equal weight. Promises hold in the first round and after others: they are also checked with a last aggregate.
     """
-    name, exempt = _name(rule), _exempt(rule, PROMISES)
+    exempt = _exempt(rule, PROMISES)
     held = _attributes(rule)
     for n in sorted({2 * num_byzantine + 3, clients}):
         try:
             rule.check(n)
             rule(*example_round(0, n - num_byzantine, num_byzantine))
         except ConfigError as error:
-            _require(n < clients, name, "clients", f"refuses {n} clients ({error}); pass more clients")
+            _require(n < clients, rule, "clients", f"refuses {n} clients ({error}); pass more clients")
         else:
             _check_with(rule, exempt, n, num_byzantine)
-    _check_questions(name, rule, clients, num_byzantine)
+    _check_questions(rule, clients, num_byzantine)
     for n in (1, 2):
         updates, view = example_round(0, n, 0)
         try:
             aggregate = rule(updates, view)
         except ConfigError:
             continue
-        _require_aggregate(name, aggregate, updates, f"n={n}")
+        _require_aggregate(rule, aggregate, updates, f"n={n}")
     _require_stateless(rule, held)
 
 
 def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> None:
-    name = _name(rule)
     updates, server = example_round(1, n - f, f, scale=1.0)
     # Numbers with few digits, so that multiplying them by powers of 2 is exact down to the smallest float32 numbers.
     matrix, classes = (torch.round(rows * 256) / 256 for rows in (updates.matrix, server.class_updates))
     before, same = matrix.clone(), Updates(matrix)
     first = rule(same, example_server(classes, clients=n))
-    _require(torch.equal(matrix, before), name, "untouched", f"it writes into the updates, n={n}")
+    _require(torch.equal(matrix, before), rule, "untouched", f"it writes into the updates, n={n}")
     again = rule(Updates(matrix.clone()), example_server(classes, clients=n))
-    _require_aggregate(name, first, same, f"n={n}")
-    _require(torch.equal(first.vector, again.vector), name, "deterministic", f"the same input gives two results, n={n}")
-    _check_mixed(name, rule, matrix, classes)
+    _require_aggregate(rule, first, same, f"n={n}")
+    _require(torch.equal(first.vector, again.vector), rule, "deterministic", f"the same input gives two results, n={n}")
+    _check_mixed(rule, matrix, classes)
     for form, check in FORMS.items():
         if overrides(rule, form):
-            check(name, rule, matrix, classes)
+            check(rule, matrix, classes)
     second = replace(example_server(classes, clients=n), round=1, previous=first.vector, memory=first.memory or {})
-    _require_aggregate(name, rule(Updates(matrix), second), same, f"round 2, n={n}")
+    _require_aggregate(rule, rule(Updates(matrix), second), same, f"round 2, n={n}")
     for last, when in ((None, f"n={n}"), (matrix[f], f"n={n}, after a round whose aggregate was an honest update")):
         _check_promises(rule, exempt, matrix, classes, f, last, when)
 
@@ -205,7 +204,7 @@ def _check_promises(
 ) -> None:
     """Check all of PROMISES but the exempt ones on ``matrix`` (n, d), whose first f rows attack; ``last`` (d,) is the
     last aggregate, which is moved and scaled like the updates."""
-    name, n = _name(rule), len(matrix)
+    n = len(matrix)
     counts = torch.arange(1.0, n + 1, dtype=torch.float64)
 
     def ask(rows: Tensor, served: Tensor, last: Tensor | None, order: Tensor | None = None) -> Aggregate:
@@ -221,32 +220,32 @@ def _check_promises(
     if "order" not in exempt:
         order = torch.from_numpy(np.random.default_rng(0).permutation(n))
         kept = close(ask(matrix, classes, last, order).vector, result, 1e-4 * size)
-        _require(kept, name, "order", f"a random order, {when}")
+        _require(kept, rule, "order", f"a random order, {when}")
     if "unanimous" not in exempt:
         for scale in (1e-38, 1.0, 1e30, 3e38):
             vector = torch.linspace(-1, 1, matrix.shape[1]) * scale
             other = None if last is None else vector.flip(0)
             alike = close(ask(vector.repeat(n, 1), classes, other).vector / scale, vector / scale, 1e-4)
-            _require(alike, name, "unanimous", f"all clients send one vector of size {scale:g}, {when}")
+            _require(alike, rule, "unanimous", f"all clients send one vector of size {scale:g}, {when}")
     if "translation" not in exempt:
         shift = torch.linspace(-3, 5, matrix.shape[1])
         moved = ask(matrix + shift, classes + shift, None if last is None else last + shift).vector
-        _require(close(moved, result + shift, 1e-3 * size), name, "translation", f"a shift of 3 to 5, {when}")
+        _require(close(moved, result + shift, 1e-3 * size), rule, "translation", f"a shift of 3 to 5, {when}")
     if "scale" not in exempt:
         for factor in FACTORS:
             scaled = ask(matrix * factor, classes * factor, None if last is None else last * factor).vector
             tolerance = 1e-4 * size + 2.0**-148 / factor * matrix.shape[1] ** 0.5  # the spacing of float32 near 0
             equal = close(scaled.double() / factor, result, tolerance)
-            _require(equal, name, "scale", f"all updates times {factor:g}, {when}")
+            _require(equal, rule, "scale", f"all updates times {factor:g}, {when}")
     for rows, honest, case in attacked_rounds(matrix[f:], f):
         aggregate = rule(Updates(rows), replace(example_server(classes, clients=n), previous=last))
-        _require_aggregate(name, aggregate, Updates(rows), f"{case}, {when}")
+        _require_aggregate(rule, aggregate, Updates(rows), f"{case}, {when}")
         if "robust" not in exempt:
             moved_by = honest_radii(aggregate.vector, rows[honest], n, f)
-            _require(moved_by <= 1, name, "robust", f"{moved_by:.2g} honest radii away: {case}, {when}")
+            _require(moved_by <= 1, rule, "robust", f"{moved_by:.2g} honest radii away: {case}, {when}")
 
 
-def _check_questions(name: str, rule: Aggregator, n: int, f: int) -> None:
+def _check_questions(rule: Aggregator, n: int, f: int) -> None:
     """Check that the answers of ``aggregate_many`` to attackers' questions are those of asking one by one.
 
     They may differ by a millionth of the largest honest update, or of the answer if it is larger.
@@ -264,38 +263,38 @@ def _check_questions(name: str, rule: Aggregator, n: int, f: int) -> None:
 
         answers = rule.aggregate_many(questions, view)
         fault = vectors_fault(answers, questions)
-        _require(not fault, name, "questions", f"{fault}: {len(sizes)} questions, {rows} rows each")
+        _require(not fault, rule, "questions", f"{fault}: {len(sizes)} questions, {rows} rows each")
         for candidate, answer in zip(candidates, answers, strict=True):
             alone = rule(Updates(torch.cat([honest, candidate.expand(f or 1, -1)[:f]]), counts), view()).vector
             size = max(float(alone.double().norm()), float(honest.double().norm(dim=1).max()))
             close = bool((answer.double() - alone.double()).norm() <= 1e-6 * size)
-            _require(close, name, "questions", f"aggregate_many and aggregate differ, {rows} rows for {f} attackers")
+            _require(close, rule, "questions", f"aggregate_many and aggregate differ, {rows} rows for {f} attackers")
 
 
-def _check_sum(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+def _check_sum(rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
     """Check that a rule gives the aggregate from the sum of messages, each of one client alone, if it can at all."""
     if rule.from_sum() is not None:
         counts = torch.arange(1.0, len(matrix) + 1, dtype=torch.float64)
-        same = _is_same(name, rule, SecureSum(rule), Updates(matrix, counts), classes)
-        _require(same, name, "sum", f"from_sum and aggregate differ, n={len(matrix)}")
+        same = _is_same(rule, SecureSum(rule), Updates(matrix, counts), classes)
+        _require(same, rule, "sum", f"from_sum and aggregate differ, n={len(matrix)}")
 
 
-def _check_weighted(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+def _check_weighted(rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
     """Check that clients of equal sample counts give the aggregate in which they do not count by these."""
     updates = Updates(matrix, torch.full((len(matrix),), 7.0, dtype=torch.float64))
-    same = _is_same(name, rule, Weighted(rule), updates, classes)
-    _require(same, name, "weights", f"equal counts change the aggregate, n={updates.n}")
+    same = _is_same(rule, Weighted(rule), updates, classes)
+    _require(same, rule, "weights", f"equal counts change the aggregate, n={updates.n}")
 
 
-def _is_same(name: str, rule: Aggregator, form: Aggregator, updates: Updates, classes: Tensor) -> bool:
+def _is_same(rule: Aggregator, form: Aggregator, updates: Updates, classes: Tensor) -> bool:
     """Whether a rule and another form of it give nearly the same aggregate."""
     made, wanted = (each(updates, example_server(classes, clients=updates.n)) for each in (form, rule))
-    _require_aggregate(name, made, updates, f"{type(form).__name__}, n={updates.n}")
+    _require_aggregate(rule, made, updates, f"{type(form).__name__}, n={updates.n}")
     difference, size = (vector.double().norm() for vector in (made.vector - wanted.vector, wanted.vector))
     return bool(difference <= 1e-5 * size)
 
 
-def _check_nodes(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+def _check_nodes(rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
     """Check that a rule gives the same at all nodes that gossip at once as at each node, each a neighbour of the next
     two."""
     nodes = torch.arange(h := len(matrix))
@@ -304,15 +303,15 @@ def _check_nodes(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -
     round_of_all = Neighbourhoods(matrix, matrix, receiver, source, weights, 2 * weights[:h])
     found = rule.aggregate_nodes(round_of_all)
     fault = nodes_fault(found, matrix)
-    _require(not fault, name, "nodes", f"{fault}: {h} nodes")
+    _require(not fault, rule, "nodes", f"{fault}: {h} nodes")
     for node, row in enumerate(() if found is None else found):
         updates = round_of_all.at(node)
         wanted = rule(updates, example_server(classes, clients=updates.n)).vector
         close = bool((row.double() - wanted.double()).norm() <= 1e-5 * updates.norms.max())
-        _require(close, name, "nodes", f"aggregate_nodes and aggregate differ, node {node} of {h}")
+        _require(close, rule, "nodes", f"aggregate_nodes and aggregate differ, node {node} of {h}")
 
 
-FORMS: Mapping[str, Callable[[str, Aggregator, Tensor, Tensor], None]] = {
+FORMS: Mapping[str, Callable[[Aggregator, Tensor, Tensor], None]] = {
     "from_sum": _check_sum,
     "ring": _check_sum,
     "aggregate_weighted": _check_weighted,
@@ -321,7 +320,7 @@ FORMS: Mapping[str, Callable[[str, Aggregator, Tensor, Tensor], None]] = {
 """The checks of forms of ``aggregate``, beside ``aggregate_many``, which every rule has."""
 
 
-def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+def _check_mixed(rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
     """Check the aggregate of means of pairs of clients, unless the rule raises ConfigError for them."""
     n = len(matrix)
     mixing = torch.zeros((n + 1) // 2, n, dtype=torch.float64)
@@ -332,7 +331,7 @@ def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -
     except ConfigError:
         return
     aggregate = rule(mixed, replace(example_server(classes, clients=n), clients=None))
-    _require_aggregate(name, aggregate, Updates(matrix), case)
+    _require_aggregate(rule, aggregate, Updates(matrix), case)
 
 
 def attacked_rounds(honest: Tensor, f: int, seed: int = 0) -> Iterator[tuple[Tensor, Tensor, str]]:
@@ -370,10 +369,10 @@ def honest_radii(vector: Tensor, honest: Tensor, n: int, f: int) -> float:
     return float((vector.double() - mean).norm() / radius)
 
 
-def _require_aggregate(name: str, aggregate: Aggregate, updates: Updates, case: str) -> None:
+def _require_aggregate(rule: Aggregator, aggregate: Aggregate, updates: Updates, case: str) -> None:
     fault = aggregate_fault(aggregate, updates)
-    _require(not fault, name, "type", f"{fault}: {case}")
-    _require(bool(aggregate.vector.isfinite().all()), name, "finite", f"the aggregate is not finite: {case}")
+    _require(not fault, rule, "type", f"{fault}: {case}")
+    _require(bool(aggregate.vector.isfinite().all()), rule, "finite", f"the aggregate is not finite: {case}")
 
 
 # --- attacks ---------------------------------------------------------------------------------------------------------
@@ -419,19 +418,19 @@ def example_shard(seed: int = 0) -> Shard:
 
 def _check_crafted(attack: Attack, view: AttackView, case: str) -> Crafted:
     """The checked uploads and memory of an attack."""
-    name, before, remembered = _name(attack), view.honest.matrix.clone(), dict(view.memory)
+    before, remembered = view.honest.matrix.clone(), dict(view.memory)
     kept = {key: value.clone() for key, value in remembered.items()}
     made = attack.craft(view)
     fault = crafted_fault(made, view.num_byzantine, before)
-    _require(not fault, name, "type", f"{fault}: {case}")
+    _require(not fault, attack, "type", f"{fault}: {case}")
     crafted = made if isinstance(made, Crafted) else Crafted(made, {})
     finite = "finite" in attack.exempt or bool(crafted.rows.isfinite().all())
-    _require(finite, name, "finite", f"crafted updates are not finite: {case}")
-    _require(torch.equal(view.honest.matrix, before), name, "untouched", f"it writes into the honest updates: {case}")
+    _require(finite, attack, "finite", f"crafted updates are not finite: {case}")
+    _require(torch.equal(view.honest.matrix, before), attack, "untouched", f"it writes into the honest updates: {case}")
     same = all(torch.equal(remembered[key], kept[key]) for key in kept)
-    _require(same, name, "untouched", f"it writes into what it remembered: {case}")
+    _require(same, attack, "untouched", f"it writes into what it remembered: {case}")
     tensors = all(isinstance(value, Tensor) for value in crafted.memory.values())
-    _require(tensors, name, "memory", f"must hold tensors: {case}")
+    _require(tensors, attack, "memory", f"must hold tensors: {case}")
     return crafted
 
 
@@ -446,7 +445,7 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
     ``shard`` returns a client's data of the kind that the attack needs. On other data an attack may raise ConfigError.
     The promises of ATTACK_PROMISES that the attack's ``exempt`` names with a reason are not checked.
     """
-    name, _ = _name(attack), _exempt(attack, ATTACK_PROMISES)
+    _exempt(attack, ATTACK_PROMISES)
     held = _attributes(attack)
     for scale in (1e-12, 1.0, 1e12):
         for honest, num_byzantine in ((7, 3), (2, 5), (1, 2), (1, 1)):
@@ -454,7 +453,7 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
             views = [example_view(honest, num_byzantine, scale=scale) for _ in range(2)]
             first, again = (_check_crafted(attack, view, case) for view in views)
             same = alike((first.rows, dict(first.memory)), (again.rows, dict(again.memory)))
-            _require(same, name, "deterministic", f"the same view gives two results: {case}")
+            _require(same, attack, "deterministic", f"the same view gives two results: {case}")
             second = example_view(honest, num_byzantine, seed=1, scale=scale)
             previous = mean_row(views[0].honest.matrix)
             second = replace(second, round=1, previous=previous, memory=MappingProxyType(dict(first.memory)))
@@ -466,11 +465,11 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
     except ConfigError:
         return
     fresh = shard()
-    _require(len(x) == len(y) > 0, name, "poison", f"{len(x)} inputs for {len(y)} labels")
+    _require(len(x) == len(y) > 0, attack, "poison", f"{len(x)} inputs for {len(y)} labels")
     equal = torch.equal(x, x_again) and torch.equal(y, y_again)
-    _require(equal, name, "deterministic", "the same shard is poisoned in two ways")
+    _require(equal, attack, "deterministic", "the same shard is poisoned in two ways")
     untouched = torch.equal(given[0].x, fresh.x) and torch.equal(given[0].y, fresh.y)
-    _require(untouched, name, "untouched", "it writes into the shard")
+    _require(untouched, attack, "untouched", "it writes into the shard")
 
 
 # --- partitions ------------------------------------------------------------------------------------------------------
@@ -484,7 +483,7 @@ def check_partition(partition: Partition, num_clients: int = 10, samples: int = 
     Not checked is what ``exempt`` names with a reason: ``covering`` (some samples go to no client), ``empty`` (some
     clients get none).
     """
-    name, exempt = _name(partition), partition.exempt
+    exempt = partition.exempt
     for seed in range(3):
         kinds = num_clients if partition.by_owner else classes
         labels = np.random.default_rng(seed).permutation(np.arange(samples) % kinds)
@@ -496,10 +495,10 @@ def check_partition(partition: Partition, num_clients: int = 10, samples: int = 
         except BrokenContract as error:
             raise AssertionError(f"{error}: {case}") from error
         missing = samples - sum(map(len, parts))
-        _require(not missing or "covering" in exempt, name, "covering", f"{missing} samples go to nobody: {case}")
+        _require(not missing or "covering" in exempt, partition, "covering", f"{missing} samples go to nobody: {case}")
         alike = all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
-        _require(alike, name, "reproducible", f"the same stream gives two partitions: {case}")
-        _require(np.array_equal(labels, before), name, "untouched", f"it writes into the labels: {case}")
+        _require(alike, partition, "reproducible", f"the same stream gives two partitions: {case}")
+        _require(np.array_equal(labels, before), partition, "untouched", f"it writes into the labels: {case}")
 
 
 # --- data sets -------------------------------------------------------------------------------------------------------
@@ -509,20 +508,19 @@ def check_partition(partition: Partition, num_clients: int = 10, samples: int = 
 def check_dataset(dataset: Dataset, folder: Path) -> None:
     """Check the tensors loaded from ``folder``: a run must accept them, tokens start at 0, targets have one number per
     output, and loading again gives equal tensors."""
-    name = _name(dataset)
     try:
         data, again = load(dataset, str(folder), torch.device("cpu")), dataset.load(folder)
     except DataError as error:
-        raise AssertionError(f"{name}: {error}") from error
+        raise AssertionError(f"{dataset}: {error}") from error
     for part in ("train", "test"):
         x, y = getattr(data, f"{part}_x"), getattr(data, f"{part}_y")
-        _require(x.is_floating_point() or bool((x >= 0).all()), name, part, "tokens must be numbers from 0")
+        _require(x.is_floating_point() or bool((x >= 0).all()), dataset, part, "tokens must be numbers from 0")
         outputs = y.shape[1] if y.dim() == 2 else 1
         fits = not y.is_floating_point() or outputs == dataset.num_classes
-        _require(fits, name, part, f"must have {dataset.num_classes} numbers to predict, got {outputs}")
-        _require(torch.equal(x, getattr(again, f"{part}_x")), name, part, "inputs differ when loaded again")
-        _require(torch.equal(y, getattr(again, f"{part}_y")), name, part, "labels differ when loaded again")
-    _require(data.owners is None or data.owners.ndim == 1, name, "owners", "must be one per training sample")
+        _require(fits, dataset, part, f"must have {dataset.num_classes} numbers to predict, got {outputs}")
+        _require(torch.equal(x, getattr(again, f"{part}_x")), dataset, part, "inputs differ when loaded again")
+        _require(torch.equal(y, getattr(again, f"{part}_y")), dataset, part, "labels differ when loaded again")
+    _require(data.owners is None or data.owners.ndim == 1, dataset, "owners", "must be one per training sample")
 
 
 # --- protocols -------------------------------------------------------------------------------------------------------
@@ -536,7 +534,7 @@ def check_protocol(protocol: Protocol, *overrides: str, rounds: int = 5) -> None
     must change neither the state that it was given nor the protocol. The promises of PROTOCOL_PROMISES that the
     protocol's ``exempt`` names with a reason are not checked.
     """
-    name, exempt = _name(protocol), _exempt(protocol, PROTOCOL_PROMISES)
+    exempt = _exempt(protocol, PROTOCOL_PROMISES)
     honest = []
     for attack, rule in (("ipm", "average"), ("gauss", "coomed")):
         federation = _example_federation(protocol, f"attack={attack}", f"aggregator={rule}", *overrides)
@@ -546,22 +544,22 @@ def check_protocol(protocol: Protocol, *overrides: str, rounds: int = 5) -> None
             before = copy.deepcopy(state.stored())
             after, happened = step(federation, state)
             fault = protocol_fault((after, happened), state)
-            _require(not fault, name, "type", f"{fault}: {case}")
+            _require(not fault, protocol, "type", f"{fault}: {case}")
             untouched = alike(_own(before), _own(state.stored()))
-            _require(untouched, name, "untouched", f"it changes the given state: {case}")
-            _require(bool(after.params.isfinite().all()), name, "finite", f"a model is not finite: {case}")
+            _require(untouched, protocol, "untouched", f"it changes the given state: {case}")
+            _require(bool(after.params.isfinite().all()), protocol, "finite", f"a model is not finite: {case}")
             reports = set(happened.notes) == set(protocol.reports)
-            _require(reports, name, "reports", f"it reports {sorted(happened.notes)}: {case}")
+            _require(reports, protocol, "reports", f"it reports {sorted(happened.notes)}: {case}")
             if "memory" not in exempt:
                 again, _ = step(federation, State.restored(before, state.params.device))
                 _require_stateless(protocol, held)
                 same = alike(again.stored(), after.stored())
-                _require(same, name, "memory", f"a stored state goes on differently: {case}")
+                _require(same, protocol, "memory", f"a stored state goes on differently: {case}")
             cohorts.append([cohort.honest for cohort in happened.cohorts])
             state = after
         honest.append(cohorts)
     paired = "paired" in exempt or honest[0] == honest[1]
-    _require(paired, name, "paired", "the honest clients of a round depend on the attack or the rule")
+    _require(paired, protocol, "paired", "the honest clients of a round depend on the attack or the rule")
 
 
 def _own(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -582,14 +580,10 @@ def _example_federation(protocol: Protocol, *overrides: str) -> Federation:
     return federation_of(settings, every, load(every.dataset, None, torch.device("cpu")))
 
 
-def _name(part: object) -> str:
-    return type(part).__name__
-
-
 def _exempt(part: Aggregator | Attack | Protocol, promises: Mapping[str, str]) -> Mapping[str, str]:
     """The promises that a part does not give, with a reason for each. Fails for what is no promise."""
     unknown = sorted(set(part.exempt) - set(promises))
-    _require(not unknown, _name(part), "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(promises)}")
+    _require(not unknown, part, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(promises)}")
     return part.exempt
 
 
@@ -606,9 +600,9 @@ def _attributes(part: object) -> dict[str, Any]:
 def _require_stateless(part: Aggregator | Attack | Protocol, held: Mapping[str, Any]) -> None:
     """That a part holds on itself what it held before, unless it may keep state there."""
     fault = "" if "memory" in part.exempt else state_fault(held, _attributes(part))
-    _require(not fault, _name(part), "memory", fault)
+    _require(not fault, part, "memory", fault)
 
 
-def _require(holds: bool, name: str, promise: str, what: str) -> None:
+def _require(holds: bool, part: object, promise: str, what: str) -> None:
     if not holds:
-        raise AssertionError(f"{name}: {promise}: {what}")
+        raise AssertionError(f"{type(part).__name__}: {promise}: {what}")

@@ -241,7 +241,7 @@ def cells(
 ) -> list[tuple[str, ...]]:
     """The words of each run of a sweep; its results are run folders, never those that come with the package."""
     axes = [[objects.overrides({name: item}) for item in _items(name, value)] for name, value in settings.items()]
-    folder = ["use_kept=false", *([] if results_dir is None else objects.overrides({"results_dir": results_dir}))]
+    folder = ["use_kept=false", *_folder(results_dir)]
     given = compose.sweep(overrides, options.search(config_dir))
     return [(*own, *itertools.chain(*chosen), *folder) for own in given for chosen in itertools.product(*axes)]
 

@@ -63,24 +63,24 @@ def facts(entry: CatalogueEntry, search: Search = options.HERE) -> Facts:
         return Facts()
     declared = ["f"] if DECLARED in dict(flatten(entry.content)).values() else []
     try:
-        match build():
-            case Aggregator() as rule:
-                part_facts = _of_rule(rule)
-                bounds = [_clients(lambda f: build(f).check, bool(declared))]
-            case PreAggregation() as step:
-                part_facts = _of_step(step)
-                bounds = [_clients(lambda f: build(f).check, bool(declared))]
-            case Attack() as attack:
-                part_facts, bounds = _of_attack(attack), []
-            case Partition() as partition:
-                part_facts, bounds = Facts(("a data set with clients",) if partition.by_owner else ()), []
-            case Model() as model:
-                part_facts, bounds = Facts((f"a data set of {model.reads}",) if model.reads != "numbers" else ()), []
-            case part:
+        match part := build():
+            case Aggregator():
+                part_facts = facts_of_rule(part)
+            case PreAggregation():
+                part_facts = _of_step(part)
+            case Attack():
+                part_facts = _of_attack(part)
+            case Partition():
+                part_facts = Facts(("a data set with clients",) if part.by_owner else ())
+            case Model():
+                part_facts = Facts((f"a data set of {part.reads}",) if part.reads != "numbers" else ())
+            case _:
                 raise ConfigError(f"{type(part).__name__} is no part of this group")
+        has_bounds = isinstance(part, Aggregator | PreAggregation)
+        bounds = _clients(lambda f: build(f).check, bool(declared)) if has_bounds else ""
     except ConfigError as error:
         raise ConfigError(f"{entry.group}={entry.name}: {error}") from error
-    return replace(part_facts, needs=(*declared, *filter(None, bounds), *part_facts.needs))
+    return replace(part_facts, needs=(*declared, *filter(None, [bounds]), *part_facts.needs))
 
 
 def _clients(check: Callable[[int], Callable[[int], None]], declared: bool) -> str:
@@ -117,11 +117,6 @@ def _passes(check: Callable[[int], None], n: int) -> bool:
 
 def facts_of_rule(rule: Aggregator, declared: bool = False) -> Facts:
     """The needs and the cost of a rule; ``declared`` says whether the rule is given f."""
-    rule_facts = _of_rule(rule)
-    return replace(rule_facts, needs=(*(["f"] if declared else []), *rule_facts.needs))
-
-
-def _of_rule(rule: Aggregator) -> Facts:
     updates, server = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, d=COORDINATES)
     seen = Counter[str]()
 
@@ -150,7 +145,8 @@ def _of_rule(rule: Aggregator) -> Facts:
         seen["sample counts"] += 1
     if _changed(rule, aggregate.vector, previous=torch.linspace(1, 2, COORDINATES)):
         seen["the last aggregate"] += 1
-    order = ("server data", "training losses", "sample counts", "the last aggregate")
+    seen["f"] = int(declared)
+    order = ("f", "server data", "training losses", "sample counts", "the last aggregate")
     return Facts(tuple(what for what in order if seen[what]), tuple(does), _in_words(cost, CLIENTS))
 
 

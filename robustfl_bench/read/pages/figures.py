@@ -110,7 +110,8 @@ def making(figure: PaperFigure, overrides: Sequence[str], results_dir: str = "re
 
 def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
     """The picture of points."""
-    heading = "; ".join(filter(None, (figure.title, *_beside(figure, shown.heading), _cautions(shown))))
+    not_in_title = (part for part in shown.heading.split("; ") if part not in figure.title)
+    heading = "; ".join(filter(None, (figure.title, *not_in_title, _cautions(shown))))
     x = figure.x if figure.draw in PROBED else _word(figure.x)
     values = [_described(name, None) for name in dict.fromkeys(shown.table["value"])]
     labels = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
@@ -136,11 +137,6 @@ def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
         mark=figure.mark,
     )
     return curves.draw(whole, frame)
-
-
-def _beside(figure: PaperFigure, heading: str) -> list[str]:
-    """The parts of a heading that the title of the figure does not say."""
-    return [part for part in heading.split("; ") if part not in figure.title]
 
 
 def write(figure: PaperFigure, overrides: Sequence[str], shown: Points, path: Path) -> None:
@@ -177,7 +173,7 @@ def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path], 
                 table = pd.read_csv(io.StringIO(rows), dtype=words, keep_default_na=False)[list(COLUMNS)]
                 return Points(table.astype(dict.fromkeys(("mean", "low", "high"), float)), heading)
             except (ValueError, KeyError) as error:
-                raise ConfigError(f"{path} is damaged: {' '.join(str(error).split())}") from error
+                raise ConfigError(f"{path} is damaged: {one_line(error)}") from error
     return None
 
 

@@ -23,7 +23,16 @@ from robustfl_bench.read.pages.pictures.heat import HeatPanel, Scale
 from robustfl_bench.read.runs import records, values
 from robustfl_bench.read.runs.records import Damaged, NoRuns, text
 from robustfl_bench.read.runs.values import UNLEARNED, Value, describe, measure, unlearned
-from robustfl_bench.read.runs.where import check_name, keys, narrowing, natural, order, require_comparable, where
+from robustfl_bench.read.runs.where import (
+    check_name,
+    is_constant,
+    keys,
+    narrowing,
+    natural,
+    order,
+    require_comparable,
+    where,
+)
 from robustfl_bench.runner.config.names import readable
 
 BANDS = {
@@ -234,7 +243,7 @@ def draw_matrix(
 def scale_of(points: pd.DataFrame, described: Value) -> Scale:
     """The colours of a value: those of all percentages, else from the least to the greatest mean."""
     low, high = (0.0, 100.0) if described.unit == "%" else (points["mean"].min(), points["mean"].max())
-    return Scale(titled(described), low, high if high > low else low + 1, f"{{:.{described.digits}f}}".format)
+    return Scale(described.with_unit, low, high if high > low else low + 1, f"{{:.{described.digits}f}}".format)
 
 
 def matrices(points: pd.DataFrame, described: Value, columns: str) -> list[HeatPanel]:
@@ -372,17 +381,12 @@ def are_methods(key: str) -> bool:
 
 def labels_of(values: Sequence[Value], of_a_round: bool) -> dict[str, str]:
     """What the axis of each value says."""
-    return {value.name: value.of_a_round if of_a_round else titled(value) for value in values}
+    return {value.name: value.of_a_round if of_a_round else value.with_unit for value in values}
 
 
 def percents(values: Sequence[Value]) -> frozenset[str]:
     """The values that go from 0 to 100."""
     return frozenset(value.name for value in values if value.unit == "%")
-
-
-def titled(value: Value) -> str:
-    """A value with its unit, as an axis says."""
-    return f"{value.title} {value.heading}".strip()
 
 
 def select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], x: str = "") -> pd.DataFrame:
@@ -433,11 +437,7 @@ def over_seeds(chosen: pd.DataFrame, spread: str = "") -> str:
     counts = sorted(set(chosen.groupby(places)["seed"].nunique()))
     number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     seeds = f"{number} seed{'s' * (counts[-1] > 1)}"
-    held = [readable(text(chosen["dataset"].iloc[0]))] if _constant(chosen, "dataset") else []
+    held = [readable(text(chosen["dataset"].iloc[0]))] if is_constant(chosen, "dataset") else []
     held += ["quick scale"] if (chosen["scale"] == "quick").any() else []
     mean = f"mean over {seeds}" + (f", {spread}" if spread else "") if counts[-1] > 1 else seeds
     return "; ".join([*held, mean])
-
-
-def _constant(chosen: pd.DataFrame, key: str) -> bool:
-    return key in chosen and bool(chosen[key].notna().all()) and chosen[key].map(text).nunique() == 1

@@ -166,7 +166,7 @@ def _heat(table: Table, across: str, add: _Add, look: Look) -> Heat:
             ]))  # fmt: skip
         blocks.append((block, lines))
     return Heat(
-        title=f"{table.columns[0].value.title} {table.columns[0].value.heading}".strip(),
+        title=table.columns[0].value.with_unit,
         corner=readable(table.corner.partition(" / ")[0]),
         columns=[of_value(across, column.label, look.names) for column in table.columns],
         blocks=blocks,
@@ -364,8 +364,9 @@ class _Scale:
         self._numbers = (0.0, 100.0) if percents else (float(points["low"].min()), float(points["high"].max()))
         across = MaxNLocator(4, integer=True).tick_values(*self._rounds)
         up = MaxNLocator(4).tick_values(*self._numbers)
-        self.across = [(self.x(tick), f"{tick:g}") for tick in across if _is_within(tick, self._rounds)]
-        self.up = [(self.y(tick), f"{tick:g}") for tick in up if _is_within(tick, self._numbers)]
+        (first, last), (low, high) = self._rounds, self._numbers
+        self.across = [(self.x(tick), f"{tick:g}") for tick in across if first <= tick <= last]
+        self.up = [(self.y(tick), f"{tick:g}") for tick in up if low <= tick <= high]
 
     def x(self, done: float) -> float:
         first, last = self._rounds
@@ -378,10 +379,6 @@ class _Scale:
     def path(self, rounds: Sequence[int], numbers: Sequence[float]) -> str:
         places = zip(map(self.x, rounds), map(self.y, numbers), strict=True)
         return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-
-
-def _is_within(tick: float, limits: tuple[float, float]) -> bool:
-    return limits[0] <= tick <= limits[1]
 
 
 def _line(name: str, title: str, style: Style, curve: pd.DataFrame, scale: _Scale, with_band: bool) -> Line:

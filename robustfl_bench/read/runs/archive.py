@@ -38,8 +38,8 @@ KEPT = (*MEASURED, "infeasible")  # what is a result
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
 _TUNED = ("validation_accuracy", "last_validation_accuracy", "tuned_accuracy")
 """Facts of runs with validation; files without such runs, and those of older versions, lack some."""
-_MADE_OF = ("code", "data")  # facts that files of older versions lack
-_ROUNDED = ("rounded",)  # facts of runs with products in other types than float32; files without such runs lack them
+_LATER = ("code", "data", "rounded")
+"""Facts that files of older versions lack; ``rounded`` also those without runs whose products are not float32."""
 _LAST = "last."  # begins the columns that hold the last line of metrics.csv
 _ELSEWHERE = (
     "round",
@@ -64,7 +64,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
     if not len(kept):
         raise NoRuns("none of these runs is finished")
     names = [name for name in settings(kept) if kept[name].notna().any()]
-    told = (*FACTS, *(name for name in (*_MADE_OF, *_ROUNDED, *_TUNED) if kept[name].notna().any()))
+    told = (*FACTS, *(name for name in (*_LATER, *_TUNED) if kept[name].notna().any()))
     facts = {name: kept[name].map(_fact) for name in told}
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
@@ -131,7 +131,7 @@ def _columns(path: str, unsealed: bool = False) -> dict[str, list[Any]]:
 def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     """The columns of ``_columns`` in their types. Raises ValueError for a number that is none."""
     numbers = [name for name in (*NUMBERS, *_TUNED) if name in columns]
-    words = [name for name in (*_WORDS, *_MADE_OF, *_ROUNDED) if name in columns]
+    words = [name for name in (*_WORDS, *_LATER) if name in columns]
     facts: dict[str, Any] = {name: _column(columns[name], _number) for name in numbers}
     facts |= {name: _column(columns[name], lambda value: unguarded(value) or None) for name in words}
     facts["error"] = _column(columns["error"], unguarded)

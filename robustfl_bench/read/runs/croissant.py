@@ -73,14 +73,11 @@ def columns(runs: pd.DataFrame) -> pd.DataFrame:
     """Numbers as numbers, all else as a run's config writes it; no place on this machine."""
     from pandas.api.types import is_numeric_dtype
 
-    kept: dict[str, Any] = {}
-    for name in runs.columns.drop(["folder", "last", "command"], errors="ignore"):
-        column = runs[name]
-        if is_numeric_dtype(column) or name == "recall":
-            kept[name] = column if name != "recall" else column.map(_text)
-        else:
-            kept[name] = mapped(column, _text)
-    return pd.DataFrame(kept).dropna(axis="columns", how="all")
+    kept = runs.drop(columns=["folder", "last", "command"], errors="ignore").assign(recall=runs["recall"].map(_text))
+    words: dict[str, Any] = {
+        str(name): mapped(column, _text) for name, column in kept.items() if not is_numeric_dtype(column)
+    }
+    return kept.assign(**words).dropna(axis="columns", how="all")
 
 
 def _text(value: Any) -> str | None:

@@ -7,6 +7,7 @@ ignored, as it changes no model.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 Content = frozenset[tuple[str, str]]
-"""Some of these, key and text."""
+"""Settings of a run, key and text."""
 
 _KIND = ("dataset", "attack", "aggregator")
 
@@ -107,9 +108,9 @@ class Index:
 
     def __init__(self, runs: pd.DataFrame) -> None:
         self.configs = configs(runs)
-        self._places: dict[Content, list[int]] = {}
+        self._places = defaultdict[Content, list[int]](list)
         for place, held in enumerate(self.configs):
-            self._places.setdefault(frozenset(held.items()), []).append(place)
+            self._places[frozenset(held.items())].append(place)
 
     def at(self, wanted: Config) -> list[int]:
         """The places of the runs that have exactly these settings."""
@@ -118,12 +119,12 @@ class Index:
     def alike(self, wanted: Sequence[Config]) -> Iterable[tuple[int, list[str]]]:
         """The runs that have the data set, attack and rule of a cell but belong to none, each with its differences from
         the nearest cell."""
-        by_kind: dict[tuple[str | None, ...], list[tuple[Content, Config]]] = {}
+        by_kind = defaultdict[tuple[str | None, ...], list[tuple[Content, Config]]](list)
         for cell_config in wanted:
-            by_kind.setdefault(_kind(cell_config), []).append((frozenset(cell_config.items()), cell_config))
+            by_kind[_kind(cell_config)].append((frozenset(cell_config.items()), cell_config))
         for held, places in self._places.items():
             config = self.configs[places[0]]
-            if others := by_kind.get(_kind(config)):
+            if others := by_kind[_kind(config)]:
                 _, nearest = min(others, key=lambda other: len(dict(held ^ other[0])))
                 if unlike := differences(config, nearest):
                     yield from ((place, unlike) for place in places)
@@ -149,13 +150,13 @@ class Wanted:
     """A run of a preset: its overrides by key (``words``), its ``settings`` (``matching.config``) and its ``seed``."""
 
     words: Mapping[str, str]
-    settings: frozenset[tuple[str, str]]
+    settings: Content
     seed: str
 
 
 def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
     """Every run of a preset with these overrides, one after the other; ``KEY=a,b`` makes a run for each value."""
-    known: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
+    known: dict[tuple[str, ...], Content] = {}
     default = text(options.defaults()[1]["seed"])
     for run in compose.sweep([f"+experiment={preset}", *overrides]):
         others = tuple(word for word in run if not word.startswith("seed="))
@@ -165,7 +166,7 @@ def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
         yield Wanted(words, known[others], words.get("seed", default))
 
 
-Sweep = Mapping[frozenset[tuple[str, str]], set[str]]
+Sweep = Mapping[Content, set[str]]
 """The seeds of runs by their other settings."""
 
 
@@ -176,10 +177,10 @@ def sweep(preset: str, *overrides: str) -> Sweep:
 
 
 def _sweep(preset: str, *overrides: str) -> Sweep:
-    seeds_by_settings: dict[frozenset[tuple[str, str]], set[str]] = {}
+    seeds_by_settings = defaultdict[Content, set[str]](set)
     for run in wanted(preset, *overrides):
-        seeds_by_settings.setdefault(run.settings, set()).add(run.seed)
-    return seeds_by_settings
+        seeds_by_settings[run.settings].add(run.seed)
+    return dict(seeds_by_settings)
 
 
 _sweep_once = lru_cache(maxsize=200)(_sweep)
@@ -191,9 +192,7 @@ def resolved(words: Sequence[str]) -> compose.Resolved:
     return (_resolved_once if all(map(_is_of_package, words)) else compose.resolve)(tuple(words))
 
 
-@lru_cache(maxsize=10_000)
-def _resolved_once(words: tuple[str, ...]) -> compose.Resolved:
-    return compose.resolve(words)
+_resolved_once = lru_cache(maxsize=10_000)(compose.resolve)
 
 
 @cache

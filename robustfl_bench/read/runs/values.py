@@ -89,6 +89,11 @@ class Value:
         return f"[{self.unit}]" if self.unit else ""
 
     @property
+    def with_unit(self) -> str:
+        """The title with the unit, as an axis says."""
+        return f"{self.title} {self.heading}".strip()
+
+    @property
     def worst(self) -> float:
         """The worst number that a run can have, which counts as that of a model that diverged: an accuracy of 0, an
         error of 1; infinite where there is no bound."""
@@ -142,11 +147,14 @@ def _of_metric(metric: Metric, member: str = "") -> Value:
     return Value(name, title, metric.unit, metric.factor, metric.digits, metric.better, metric.exact)
 
 
-_FROM_METRICS = {metric.name: _of_metric(metric) for metric in METRICS if metric.family is None}
 ACCURACIES = ("test_accuracy", "final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy")
 """The values that are accuracies on the test set, in percent."""
 
-KNOWN = tuple(dict.fromkeys((*_FROM_SUMMARY, *_ERRORS, _MRD.name, _AREA.name, *_FROM_METRICS)))
+KNOWN = {**_FROM_SUMMARY, **{name: value for name, (value, _) in _ERRORS.items()}, _MRD.name: _MRD, _AREA.name: _AREA}
+"""The values by name, without columns of a ``metrics.csv`` that no metric of this package records."""
+for _metric in METRICS:
+    if _metric.family is None:
+        KNOWN.setdefault(_metric.name, _of_metric(_metric))
 _MEANS = {"last_accuracy", "last_error"}
 OF_ROUNDS = {"best_accuracy", *_MEANS}
 """The values that depend on the frequency of evaluation."""
@@ -174,10 +182,8 @@ def describe(name: str, runs: pd.DataFrame) -> Value:
 
 def of_column(name: str) -> Value:
     """The value of this name: a known one, or a column of a ``metrics.csv``."""
-    errors = {error: value for error, (value, _) in _ERRORS.items()}
-    for known in (_FROM_SUMMARY, errors, {_MRD.name: _MRD, _AREA.name: _AREA}, _FROM_METRICS):
-        if name in known:
-            return known[name]
+    if name in KNOWN:
+        return KNOWN[name]
     families = (_of_metric(metric, member.group(1)) for metric in METRICS
                 if metric.family is not None and (member := metric.family.fullmatch(name)))  # fmt: skip
     return next(families, Value(name, f"{name}, {_LAST}"))
@@ -214,14 +220,13 @@ def measurable(runs: pd.DataFrame) -> pd.DataFrame:
 def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
     """The number of each of the finished ``runs``, by folder; MRD looks for its references in ``everything``."""
     if value.name in _FROM_SUMMARY:
-        stored = zip(runs["folder"], runs[value.name], strict=True)
-        numbers = {folder: Measured(float(number) * value.factor) for folder, number in stored}
-        if value.name in _BY_VALIDATION:
-            lacking = Measured(reason="nothing was held out for validation: set validation_share")
-            numbers = {
-                folder: lacking if math.isnan(measured.number) else measured for folder, measured in numbers.items()
-            }
-        return numbers
+        numbers = zip(runs["folder"], map(float, runs[value.name]), strict=True)
+        lacking = Measured(reason="nothing was held out for validation: set validation_share")
+        needs_validation = value.name in _BY_VALIDATION
+        return {
+            folder: lacking if needs_validation and math.isnan(number) else Measured(number * value.factor)
+            for folder, number in numbers
+        }
     if value.name in _ERRORS:
         accuracies = zip(runs["folder"], runs[_ERRORS[value.name][1]], strict=True)
         return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}

@@ -99,6 +99,11 @@ def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     return groups + sorted(others, key=lambda name: name.endswith("._target_"))  # last: a value says more to a user
 
 
+def is_constant(runs: pd.DataFrame, name: str) -> bool:
+    """Whether all runs have the same value of a setting."""
+    return name in runs and bool(runs[name].notna().all()) and runs[name].map(text).nunique() == 1
+
+
 def is_seed(name: str) -> bool:
     """Whether a setting is the seed, or a part's copy of it (``dataset.seed`` of generated data)."""
     return name.split(".")[-1] == "seed"

@@ -194,6 +194,17 @@ def read_reason(name: str, entry: Mapping[str, Any], table: str, keys: Sequence[
     return Reason(name, table, chosen, STATES[entry["state"]], entry["reason"], entry["page"])
 
 
+def check_keys(entry: Any, known: Sequence[str], where: str, needed: Sequence[str] = ()) -> None:
+    """Raise ConfigError unless an entry of a paper's file is a mapping with known keys, all ``needed`` ones among
+    them."""
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"{where} must hold `key: value` lines, got {entry!r}")
+    if unknown := [key for key in entry if key not in known]:
+        raise ConfigError(f"{where} has no key {unknown[0]!r}; known: {', '.join(known)}")
+    if absent := [key for key in needed if key not in entry]:
+        raise ConfigError(f"{where} needs {absent[0]}")
+
+
 def reasons_by_cell(reasons: Sequence[Reason], table: str) -> dict[Key, Reason]:
     """The reason of each cell of a table that has one."""
     return {key: reason for reason in reasons if reason.table == table for key in reason.keys}

@@ -214,21 +214,16 @@ class _Learning:
         """The accuracy without attack at the settings of a cell, a fraction, nan without a run; and the printed one."""
         setting = _setting(cell.published) if cell.published is not None else ()
         overrides, printed = self._cells.get(setting), self._printed.get(setting)
-        measured = self._measured(self._places(overrides) if overrides else self._without_attack(cell.overrides or ()))
-        return measured, None if printed is None else self._value.accuracy(printed)
-
-    def _places(self, overrides: Overrides) -> list[int]:
-        return list(self._filling.places.get(overrides, ()))
-
-    def _without_attack(self, overrides: Overrides) -> list[int]:
-        config = identity.reference(self._filling.resolved[overrides].config)
-        return self._filling.index.at(matching.config(identity.of(config)))
-
-    def _measured(self, places: list[int]) -> float:
+        if overrides:
+            places = self._filling.places.get(overrides, [])
+        else:
+            config = identity.reference(self._filling.resolved[cell.overrides or ()].config)
+            places = self._filling.index.at(matching.config(identity.of(config)))
         runs = self._runs.iloc[places]
-        found = measure(self._value, runs[runs["state"] == "finished"], self._filling.references)
-        numbers = [number.number for number in found.values() if not number.reason]
-        return self._value.accuracy(statistics.fmean(numbers)) if numbers else math.nan
+        measured = measure(self._value, runs[runs["state"] == "finished"], self._filling.references)
+        numbers = [number.number for number in measured.values() if not number.reason]
+        accuracy = self._value.accuracy(statistics.fmean(numbers)) if numbers else math.nan
+        return accuracy, None if printed is None else self._value.accuracy(printed)
 
 
 def _setting(printed: Published) -> tuple[str, ...]:
@@ -314,15 +309,11 @@ def difference(own: Mapping[Overrides, Config], other: Mapping[Overrides, Config
     for key, theirs in other.items():
         ours = own.get(key, {})
         for name in {**ours, **theirs}:
-            if ours.get(name) != theirs.get(name) and not _follows(name):
+            follows = "." in name and name.rpartition(".")[2] in _FOLLOWING
+            if ours.get(name) != theirs.get(name) and not follows:
                 changed.setdefault(name, (theirs.get(name), ours.get(name)))
     return ", ".join(f"{readable(name.removesuffix('._target_'))} {_value(name, theirs)} (paper: {_value(name, ours)})"
                      for name, (theirs, ours) in changed.items())  # fmt: skip
-
-
-def _follows(name: str) -> bool:
-    part, _, option = name.rpartition(".")
-    return bool(part) and option in _FOLLOWING
 
 
 def _value(name: str, value: str | None) -> str:

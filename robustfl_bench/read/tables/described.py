@@ -16,7 +16,7 @@ from typing import Any
 
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.read.tables.claims import KEYS, Claim, Key, Reason, about, read_reason
+from robustfl_bench.read.tables.claims import KEYS, Claim, Key, Reason, about, check_keys, read_reason
 from robustfl_bench.read.tables.printed import PaperLayout, read_layouts
 from robustfl_bench.runner.config import options
 
@@ -251,19 +251,19 @@ def read(path: Path) -> Paper:
     Raises ConfigError for a file that cannot be read or that has an unknown key.
     """
     content = options.read(path, absent=f"no file {path}; a table of your own is YAML, see robustfl_bench/read/papers")
-    _check(content, _SECTIONS, f"{path}")
+    check_keys(content, _SECTIONS, f"{path}")
     shared, numbers = content.get("every_table") or {}, path.with_suffix(".csv")
     printed = published(numbers) if numbers.is_file() else None
     paper_tables, paper_figures = {}, {}
     for name, entry in _section(content, "tables", path).items():
         where = f"{path}: table {name}"
-        _check(entry, _TABLE_KEYS, where)
+        check_keys(entry, _TABLE_KEYS, where)
         preset = {"preset": f"{path.stem}/{name}"} if path.parent == _HERE else {}
         whole = {"title": name, **preset, **shared, **entry}
         title = ", ".join(filter(None, (content.get("title"), whole["title"])))
         paper_tables[f"{path.stem}/{name}"] = _table(f"{path.stem}/{name}", title, whole, printed, where)
     for name, entry in _section(content, "figures", path).items():
-        _check(entry, _FIGURE_KEYS, f"{path}: figure {name}")
+        check_keys(entry, _FIGURE_KEYS, f"{path}: figure {name}")
         if "draw" not in entry:
             raise ConfigError(f"{path}: figure {name} needs draw, the kind of its picture")
         full = f"{path.stem}/{name}"
@@ -291,7 +291,7 @@ def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, 
 
 def _claims(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable], where: str) -> Iterator[Claim]:
     """The claim about each of its tables, and each block of them."""
-    _check_all(entry, _CLAIM_KEYS, where)
+    check_keys(entry, _CLAIM_KEYS, where, needed=_CLAIM_KEYS)
     several = (entry[key] if isinstance(entry[key], list) else [entry[key]] for key in ("table", "holds"))
     if not all(isinstance(word, str) for entries in several for word in entries):
         raise ConfigError(f"{where}: table and holds are words, or lists of them")
@@ -302,7 +302,7 @@ def _claims(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable],
 
 
 def _reason(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable], where: str) -> Reason:
-    _check_all(entry, KEYS, where)
+    check_keys(entry, KEYS, where, needed=KEYS)
     table = _table_of(f"{paper}/{entry['table']}", tables, where)
     return read_reason(name, entry, table.name, table.keys, where)
 
@@ -355,7 +355,7 @@ def _heading(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where:
     """A row, a column or a block in full. What its entry does not say comes from the pattern, in which ``{}`` is the
     label, ``{0}`` its first word and ``{1}`` the second."""
     entry = item if isinstance(item, Mapping) else {"label": item}
-    _check(entry, known, where)
+    check_keys(entry, known, where)
     label = str(entry.get("label", ""))
     words = {"{}": label} | {f"{{{place}}}": word for place, word in enumerate(label.split())}
 
@@ -401,18 +401,3 @@ def _compute(node: ast.expr, letters: Mapping[str, float], where: str) -> float:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_compute(left, letters, where), _compute(right, letters, where))
     raise ConfigError(f"{where}: a formula has numbers, + - * / and the letters of `where`, got {ast.unparse(node)}")
-
-
-def _check_all(entry: Any, needed: Sequence[str], where: str) -> None:
-    """Raise ConfigError unless the entry is a mapping with just these keys."""
-    _check(entry, needed, where)
-    if absent := [key for key in needed if key not in entry]:
-        raise ConfigError(f"{where} needs {absent[0]}")
-
-
-def _check(entry: Any, known: Sequence[str], where: str) -> None:
-    """Raise ConfigError unless the entry is a mapping with known keys."""
-    if not isinstance(entry, Mapping):
-        raise ConfigError(f"{where} must hold `key: value` lines, got {entry!r}")
-    if unknown := [key for key in entry if key not in known]:
-        raise ConfigError(f"{where} has no key {unknown[0]!r}; known: {', '.join(known)}")

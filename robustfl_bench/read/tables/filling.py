@@ -170,15 +170,11 @@ def resolve(
             except ConfigError as error:
                 impossible[cell.overrides] = error
     if overrides and resolved:
-        _check(overrides, next(iter(resolved.values())))
+        if any(override.partition("=")[0] == "seed" for override in overrides):
+            raise ConfigError("a cell has the runs of all seeds; choose runs by --where seed=0")
+        if errors := compose.out_of_range(next(iter(resolved.values())).config):
+            raise ConfigError("; ".join(errors))
     return resolved, impossible
-
-
-def _check(overrides: Sequence[str], one: Resolved) -> None:
-    if any(override.partition("=")[0] == "seed" for override in overrides):
-        raise ConfigError("a cell has the runs of all seeds; choose runs by --where seed=0")
-    if errors := compose.out_of_range(one.config):
-        raise ConfigError("; ".join(errors))
 
 
 def key_of(cell: PaperCell) -> Key:

@@ -18,6 +18,7 @@ from robustfl_bench.read.runs.where import (
     brought_along,
     canonical,
     check_name,
+    is_constant,
     is_seed,
     keys,
     natural,
@@ -25,8 +26,19 @@ from robustfl_bench.read.runs.where import (
     require_comparable,
     where,
 )
+from robustfl_bench.read.tables.agreement import span
 from robustfl_bench.read.tables.sheets import Printed, Sheet, Todo
-from robustfl_bench.read.tables.table import WORST, Column, RunFacts, Table, facts, make_cell, references, stopped
+from robustfl_bench.read.tables.table import (
+    WORST,
+    Column,
+    RunFacts,
+    Table,
+    add_note,
+    facts,
+    make_cell,
+    references,
+    stopped,
+)
 from robustfl_bench.runner.config import options, outside
 
 _CONTEXT = ("scale", "dataset", "model", "partition", "rounds", "num_clients", "num_byzantine")
@@ -169,25 +181,19 @@ def _shipped(group: str, name: str) -> tuple[dict[str, str], set[str]]:
 
 def _title(table: Table, value: Value) -> str:
     """What a number is, its unit, and over how many seeds."""
-    counts = sorted({cell.seeds for cell in table.cells.values() if cell.seeds and not cell.worst})
+    counts = [cell.seeds for cell in table.cells.values() if cell.seeds and not cell.worst]
     if not counts:
         over = "no run has a number"
-    elif counts[-1] == 1:
-        over = "1 seed"
     else:
-        over = f"mean (sample sd) over {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds"
-    return f"{value.title} {value.heading}".strip() + f"; {over}"
+        over = "1 seed" if max(counts) == 1 else f"mean (sample sd) over {span(counts)} seeds"
+    return f"{value.with_unit}; {over}"
 
 
 def _remarks(
     chosen: pd.DataFrame, readable: pd.DataFrame, axes: tuple[str, str], conditions: Sequence[str]
 ) -> list[str]:
     """The setting all runs share, what changes along the axes, and how many runs are left out."""
-    shared = [
-        f"{name}={text(readable[name].iloc[0])}"
-        for name in _CONTEXT
-        if name in readable and readable[name].notna().all() and readable[name].map(text).nunique() == 1
-    ]
+    shared = [f"{name}={text(readable[name].iloc[0])}" for name in _CONTEXT if is_constant(readable, name)]
     remarks = [f"where {', '.join(conditions)}"] if conditions else []
     remarks += [", ".join(shared)] if shared else []
     remarks += [f"differs with the {' or '.join(axes)}: {line}" for line in brought_along(readable, axes)]
@@ -252,12 +258,7 @@ def _cell(runs: pd.DataFrame, over: str, notes: list[str]) -> Printed:
             diverged = int((group["state"] == "diverged").sum())
             why = f"{diverged} diverged" if diverged else f"{len(numbers)} of {len(seeds)} seeds"
             left_out.append(f"{canonical(value)} ({why})")
-    note = None
-    if left_out:
-        line = f"not chosen among: {', '.join(left_out)}"
-        if line not in notes:
-            notes.append(line)
-        note = notes.index(line) + 1
+    note = add_note(notes, f"not chosen among: {', '.join(left_out)}") if left_out else None
     if not validated:
         return Printed("none", note=note)
     best = max(validated, key=lambda value: validated[value])

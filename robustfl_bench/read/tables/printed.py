@@ -13,7 +13,7 @@ from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.read.tables import agreement, layout, sheets
-from robustfl_bench.read.tables.claims import Key
+from robustfl_bench.read.tables.claims import Key, check_keys
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.read.tables.table import Column, Table, add_note
 
@@ -79,10 +79,10 @@ def read_layouts(
 
 def _read(name: str, entry: Any, tables: Mapping[str, Sequence[Key]], where: str) -> PaperLayout:
     paper = name.partition("/")[0]
-    _check(entry, _KEYS, ("caption", "rows", "groups"), where)
+    check_keys(entry, _KEYS, where, needed=("caption", "rows", "groups"))
 
-    def place(item: Any, needed: Sequence[str]) -> PaperPlace:
-        _check(item, _PLACE_KEYS, needed, where)
+    def place(item: Any, needed: str) -> PaperPlace:
+        check_keys(item, _PLACE_KEYS, where, needed=(needed,))
         table = f"{paper}/{item['table']}" if "table" in item else ""
         label = item.get("label", "")
         labels = tuple(map(str, label)) if isinstance(label, list) else (str(label),)
@@ -93,8 +93,8 @@ def _read(name: str, entry: Any, tables: Mapping[str, Sequence[Key]], where: str
         entry["caption"],
         tuple(entry["corner"]) if isinstance(entry.get("corner"), list) else (entry.get("corner", ""),),
         _words(entry["rows"]),
-        tuple(place(item, ("table",)) for item in entry.get("parts", [])) or (PaperPlace(("",)),),
-        tuple(place(item, ("columns",)) for item in entry["groups"]),
+        tuple(place(item, "table") for item in entry.get("parts", [])) or (PaperPlace(("",)),),
+        tuple(place(item, "columns") for item in entry["groups"]),
         entry.get("spread", ""),
         bool(entry.get("transposed", False)),
     )
@@ -111,13 +111,6 @@ def _read(name: str, entry: Any, tables: Mapping[str, Sequence[Key]], where: str
 def _words(entry: Any) -> dict[str, str]:
     """Our labels and the paper's; a list where both are the same."""
     return {str(label): str(entry[label] if isinstance(entry, Mapping) else label) for label in entry}
-
-
-def _check(entry: Any, known: Sequence[str], needed: Sequence[str], where: str) -> None:
-    if not isinstance(entry, Mapping) or [key for key in entry if key not in known]:
-        raise ConfigError(f"{where} takes the keys {', '.join(known)}, got {entry!r}")
-    if absent := [key for key in needed if key not in entry]:
-        raise ConfigError(f"{where} needs {absent[0]}")
 
 
 def arrange(shown: PaperLayout, tables: Mapping[str, Table], given: Mapping[str, str]) -> Sheet:

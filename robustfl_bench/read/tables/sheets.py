@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cache, partial
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.console import as_json, printable
@@ -59,14 +60,12 @@ def grouped(todos: Iterable[Todo]) -> list[Todo]:
     groups: dict[object, list[Todo]] = {}
     for todo in dict.fromkeys(todos):
         groups.setdefault((todo.kind, todo.reason) if todo.reason else todo, []).append(todo)
-    return [_joined(group) for group in groups.values()]
-
-
-def _joined(todos: Sequence[Todo]) -> Todo:
-    first, *others = todos
-    if not others:
-        return first
-    return replace(first, what=f"{first.what} and {len(others)} more, which the same sweep makes again")
+    return [
+        replace(first, what=f"{first.what} and {len(others)} more, which the same sweep makes again")
+        if others
+        else first
+        for first, *others in groups.values()
+    ]
 
 
 @dataclass(frozen=True)
@@ -366,12 +365,8 @@ def _environment() -> Environment:
         loader=PackageLoader("robustfl_bench.read.tables", "html"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    style, script = (_source(made, name) for name in ("page.css", "page.js"))
+    folder = Path(__file__).with_name("html")
+    style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     made.globals |= {"style": style, "script": script, "script_digest": digest}
     return made
-
-
-def _source(environment: Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]

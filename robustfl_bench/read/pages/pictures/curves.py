@@ -163,28 +163,19 @@ def _percents(points: pd.DataFrame) -> tuple[float, float]:
 def _draw_lines(
     axis: Axes, rows: pd.DataFrame, places: Mapping[Any, float], curves: Curves, drawn: Mapping[str, Style]
 ) -> None:
-    for number, (line, of_line) in enumerate(rows.groupby("line", sort=False)):
-        _draw_line(axis, str(line), of_line, places, curves, drawn[str(line)], number, len(drawn))
-
-
-def _draw_line(
-    axis: Axes, name: str, rows: pd.DataFrame, places: Mapping[Any, float], curves: Curves, style: Style, number: int,
-    many: int,
-) -> None:  # fmt: skip
-    colour, marker, dash = style
-    x = [places[at] for at in rows["x"]]
-    if curves.dense:
-        every = max(1, len(x) // 6)
-        axis.plot(
-            x, rows["mean"], color=colour, marker=marker, linestyle=dash, label=name,
-            markevery=(number % every, every),  # shifted, so that lines that agree still show all markers
-        )  # fmt: skip
-        if (rows["high"] > rows["low"]).any():
-            axis.fill_between(x, rows["low"], rows["high"], color=colour, alpha=0.18 if many <= _MANY else 0.08, lw=0)
-    else:
-        spread = (rows["high"] > rows["low"]).any()
-        whiskers = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]] if spread else None
-        axis.errorbar(x, rows["mean"], whiskers, color=colour, marker=marker, linestyle=dash, label=name)
+    faint = 0.18 if len(drawn) <= _MANY else 0.08
+    for number, (line, points) in enumerate(rows.groupby("line", sort=False)):
+        colour, marker, dash = drawn[str(line)]
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dash, "label": str(line)}
+        x, mean, low, high = [places[at] for at in points["x"]], points["mean"], points["low"], points["high"]
+        has_spread = (high > low).any()
+        if curves.dense:
+            every = max(1, len(x) // 6)  # shifted below, so that lines that agree still show all markers
+            axis.plot(x, mean, markevery=(number % every, every), **look)
+            if has_spread:
+                axis.fill_between(x, low, high, color=colour, alpha=faint, lw=0)
+        else:
+            axis.errorbar(x, mean, [mean - low, high - mean] if has_spread else None, **look)
 
 
 def _draw_clients(axis: Axes, rows: pd.DataFrame, places: Mapping[Any, float]) -> None:
