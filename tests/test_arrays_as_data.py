@@ -429,6 +429,9 @@ def test_tables_have_labels_and_clients_by_name_and_splits() -> None:
     [
         (_frame(name="a"), {}, "the column 'name' has no numbers: leave it out"),
         (_frame(), {"dataset.client": "ward"}, "dataset has no column 'ward'; there are: c0, c1"),
+        (_frame().assign(label=["a", None] * 30), {}, r"y\[1\] has no value: fill it, or leave the sample out"),
+        (_frame().assign(label=pd.array([1, 2, pd.NA] * 20, dtype=object)), {}, r"y\[2\] has no value"),
+        ({"train": (X, Y), "test": (X, Y)}, {}, "^dataset has train, test: it takes x and y, or x_train, y_train"),
         (iter, {}, "dataset"),
     ],
 )
