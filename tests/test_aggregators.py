@@ -436,3 +436,8 @@ def test_too_few_clients_are_refused_before_the_run():
 )
 def test_bad_settings_are_refused(make, message):
     refused(make, message)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_checks_of_a_rule_print_no_warnings_of_this_package() -> None:
+    check_aggregator(CooMed())

@@ -161,6 +161,8 @@ def test_a_split_calls_clients_and_classes_by_their_names(capsys: pytest.Capture
         ("a.csv", {"client": "stie"}, r"no column 'stie' \(did you mean site\?\); there are site, n, kind"),
         ("a.csv", {"client": "kind", "label": "kind"}, "the column kind cannot be the label and the client"),
         ("a.csv", {}, "column site has 'A', which is no number: is it dataset.label, or dataset.client"),
+        ("b.csv", {"client": "site"}, r"sample 1 \(from 0\) has no client: fill it, or leave the sample out"),
+        ("nan.npz", {"client": "site"}, r"sample 5 \(from 0\) has no client"),
         ("a.npz", {"client": "stie"}, r"no array 'stie' \(did you mean site\?\); there are x, y, site, rows"),
         ("a.npz", {"client": "rows"}, r"clients must be the names or numbers of 60 samples, got \(3,\)"),
         ("pictures", {"client": "site"}, "a folder of images does not say whose they are; leave dataset.client out"),
@@ -168,6 +170,8 @@ def test_a_split_calls_clients_and_classes_by_their_names(capsys: pytest.Capture
 )
 def test_clients_that_are_not_there_are_named(path: str, options: dict[str, Any], message: str) -> None:
     Path("a.csv").write_text("site,n,kind\nA,1,0\nB,2,1\n")
+    Path("b.csv").write_text("site,n,kind\nA,1,0\n,2,1\nB,3,1\n")
+    saved("nan.npz", x=X, y=Y, site=np.where(np.arange(60) == 5, np.nan, Y))
     saved("a.npz", x=X, y=Y, site=SITES, rows=np.arange(3))
     images(Path("pictures"))
     with pytest.raises(rb.DataError, match=message):
@@ -302,6 +306,10 @@ def bomb(path: Path) -> None:
         ("a.csv", b"1,0\n2,1\n1,1\n0,nan\n", "labels must be classes, whole numbers or words: that of sample 3"),
         ("a.csv", b"1,2,0\n2,1e99,1\n1,1,1\n0,3,0\n", "line 2, column 2 is 1e99"),
         ("a.csv", b"a,b,y\n1,2,0\n1,,1\n", "column b has no number for sample 1 (from 0): fill it"),
+        ("a.csv", b"a,y\n1,yes\n2,no\n3, \n", "sample 2 (from 0) has no label: fill it, or leave the sample out"),
+        ("a.csv", b"a,a,y\n1,2,0\n2,3,1\n", "two columns are named a: rename one"),
+        ("a.csv", b"a,b,y\n", "it has names of columns and no samples"),
+        ("a.csv", b"y\nyes\nno\n", "it has no columns of numbers beside y"),
         ("a.csv", b"a,split,y\n1,train,0\n2,valid,1\n", "must be train or test, got 'valid'"),
         ("a.csv", b"a,y\n1,0.5\n2,1\n", "labels must be classes"),
         ("a.csv", b"a,y\n1,0\n2,0\n", "two classes or more, got 1"),
@@ -421,6 +429,9 @@ def test_tables_have_labels_and_clients_by_name_and_splits() -> None:
     [
         (_frame(name="a"), {}, "the column 'name' has no numbers: leave it out"),
         (_frame(), {"dataset.client": "ward"}, "dataset has no column 'ward'; there are: c0, c1"),
+        (_frame().assign(label=["a", None] * 30), {}, r"y\[1\] has no value: fill it, or leave the sample out"),
+        (_frame().assign(label=pd.array([1, 2, pd.NA] * 20, dtype=object)), {}, r"y\[2\] has no value"),
+        ({"train": (X, Y), "test": (X, Y)}, {}, "^dataset has train, test: it takes x and y, or x_train, y_train"),
         (iter, {}, "dataset"),
     ],
 )

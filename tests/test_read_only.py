@@ -55,6 +55,14 @@ class Rule(Aggregator):
         return Aggregate(updates.mean.clone(), memory={"velocity": updates.mean.clone()})
 
 
+class Answers(Aggregator):
+    def aggregate(self, updates, server):
+        return updates.matrix.median(dim=0).values
+
+    def aggregate_many(self, questions, server):
+        return torch.stack([updates.matrix.median(dim=0).values for updates in questions])
+
+
 @dataclass(frozen=True)
 class Attacks(Attack):
     kind: str = ""
@@ -173,9 +181,11 @@ def test_the_other_runs_of_a_sweep_have_none_of_it(
     assert (tmp_path / "sweep" / "runs" / name).read_bytes() == alone
 
 
-@pytest.mark.parametrize("words", ["aggregator=writing:Rule", "attack=writing:Attacks"])
+@pytest.mark.parametrize(
+    "words", ["aggregator=writing:Rule", "attack=writing:Attacks", "aggregator=writing:Answers attack=worst"]
+)
 def test_a_part_that_only_reads_is_not_stopped(bench: Bench, words: str) -> None:
-    assert bench(*RUN, words).code == 0
+    assert bench(*RUN, *words.split()).code == 0
 
 
 def test_the_checks_of_a_rule_find_it_too() -> None:

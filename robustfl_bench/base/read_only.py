@@ -32,9 +32,14 @@ WRITABLE = {"out", "uploads"}
 FILLING = {"_mark"}
 """Methods between classes of this package that change in place what they are given."""
 
-LEFT_OUT = {"Samples": {"memory"}, "Memory": {"local"}, "Updates": {"_above", "_mixed", "_source"}}
-"""Fields of views, by class, that are changed in place, the memory of local updates, or are no part of what is
-given."""
+LEFT_OUT = {
+    "Samples": {"memory"},
+    "Memory": {"local"},
+    "Updates": {"_above", "_mixed", "_source"},
+    "Questions": {"_storage"},
+}
+"""Fields of views, by class, that are changed in place, the memory of local updates and the place of the question that
+is asked, or are no part of what is given."""
 
 WORDS = {"_matrix": "updates", "x": "samples", "y": "labels"}
 """Words for tensors whose names in a view are no words."""

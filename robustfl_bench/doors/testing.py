@@ -143,6 +143,7 @@ def _draws_from_streams(check: Check) -> Check:
 
 
 @_draws_from_streams
+@np.errstate(over="ignore", invalid="ignore")  # attackers send the largest numbers that there are
 def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20) -> None:
     """Check the promises of every rule, and all of PROMISES that the rule's ``exempt`` does not name with a reason.
 

@@ -15,7 +15,7 @@ from typing import Any
 from robustfl_bench.base import public
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.errors import ConfigError, DataError, writable
-from robustfl_bench.base.late import np
+from robustfl_bench.base.late import np, pd
 from robustfl_bench.runner.config import choices, identity, options, outside, words
 from robustfl_bench.train.parts import GROUPS
 
@@ -159,6 +159,8 @@ def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[
     total = hashlib.sha256()
     for name, array in arrays.items():
         if array.dtype.hasobject:
+            if (is_missing := pd.isna(array)).any():
+                raise DataError(f"{name}[{is_missing.argmax()}] has no value: {own_files.MEND}")
             raise DataError(f"{name} must be numbers, and labels numbers or words, got an array of Python objects")
         if place := own_files.first_not_finite(name, array):
             raise DataError(f"dataset has a number that is not finite: {place}; {own_files.MEND}")
@@ -195,6 +197,8 @@ def _given(value: Any, label: str | None, client: str | None) -> dict[str, Any] 
         wanted = next((names for names in NAMES.values() if {*names} <= value.keys()), None)
         if wanted is not None:
             return {name: value[name] for name in (*wanted, *([client] if client and client in value else []))}
+        takes = f"it takes x and y, or {', '.join(NAMES[4])}, or a train and a test that are tables or data sets"
+        raise DataError(f"dataset has {', '.join(map(str, value))}: {takes}")
     return _of_dataset(value, label, client) if _is_dataset(value) else None
 
 

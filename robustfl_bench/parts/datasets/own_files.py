@@ -146,6 +146,12 @@ def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: 
         raise ValueError("there must be two samples or more")
     if clients is not None and (clients.shape != (len(x),) or clients.dtype.kind not in "fiubUS"):
         raise ValueError(f"clients must be the names or numbers of {len(x)} samples, got {clients.shape}")
+    for what, values in (("label", y), *(() if clients is None else [("client", clients)])):
+        is_missing = ~np.isfinite(values) if values.dtype.kind == "f" else values == values.dtype.type()
+        if what == "client" and is_test is not None:
+            is_missing &= ~is_test  # test samples need none
+        if values.dtype.kind in "fUS" and is_missing.any():
+            raise ValueError(f"sample {is_missing.argmax()} (from 0) has no {what}: {MEND}")
     names, owners = (np.empty(0), None) if clients is None else np.unique(clients, return_inverse=True)
     unit = x.ndim == 4 and x.dtype.kind == "f" and x.min() >= 0 and x.max() <= 1
     bytes_ = x.ndim == 4 and x.dtype == np.uint8
@@ -187,6 +193,10 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
         raise ValueError(f"column {1 + header.index('')} has no name: pandas writes its index so, unless index=False")
     if odd := next((number for number, row in enumerate(rows, 1 + named) if len(row) != len(header)), None):
         raise ValueError(f"line {odd} has {len(rows[odd - 1 - named])} values, the first one {len(header)}")
+    if twice := next((name for place, name in enumerate(header) if name in header[:place]), None):
+        raise ValueError(f"two columns are named {twice}: rename one")
+    if not rows:
+        raise ValueError("it has names of columns and no samples")
     for asked in (label, client):
         if asked is not None and asked not in header:
             raise ValueError(f"no column {asked!r}{near(asked, header)}; there are {', '.join(header[:8])}")
@@ -200,6 +210,8 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
         raise ValueError(f"the column split must be train or test, got {min(other)!r}")
     labels = _classes(columns.pop(chosen, ()))
     clients = None if client is None else _classes(columns.pop(client, ()))
+    if not columns:
+        raise ValueError(f"it has no columns of numbers beside {chosen}")
     return (
         np.column_stack([_numbers(name, words) for name, words in columns.items()]),
         labels,
