@@ -153,6 +153,9 @@ def test_a_split_calls_clients_and_classes_by_their_names(capsys: pytest.Capture
     )
     data = Arrays("numbers.csv", client="site")
     assert (data.class_names, data.owner_names) == (["1", "2", "3"], ["6", "7"])
+    names = ["001", "1", "9007199254740992", "9007199254740993"]  # one number each two as floats
+    Path("ids.csv").write_text("\n".join(["site,place,label", *(f"{names[i % 4]},{i},{i % 3}" for i in range(60))]))
+    assert Arrays("ids.csv", client="site").owner_names == names
 
 
 @pytest.mark.parametrize(

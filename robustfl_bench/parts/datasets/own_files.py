@@ -209,7 +209,7 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
     if split is not None and (other := {word.strip() for word in split} - {"train", "test"}):
         raise ValueError(f"the column split must be train or test, got {min(other)!r}")
     labels = _classes(columns.pop(chosen, ()))
-    clients = None if client is None else _classes(columns.pop(client, ()))
+    clients = None if client is None else _names(columns.pop(client, ()))
     if not columns:
         raise ValueError(f"it has no columns of numbers beside {chosen}")
     return (
@@ -224,6 +224,12 @@ def _classes(words: Sequence[str]) -> np.ndarray:
     """The values of a column of labels or clients: numbers if all are, else words."""
     stripped = [word.strip() for word in words]
     return np.array([float(word) for word in stripped] if all(map(_is_number, stripped)) else stripped)
+
+
+def _names(words: Sequence[str]) -> np.ndarray:
+    """The names of clients: numbers if all are, else words, also where two of them would be one number: 1 and 001."""
+    values, stripped = _classes(words), [word.strip() for word in words]
+    return values if len(np.unique(values)) == len(set(stripped)) else np.array(stripped)
 
 
 def _is_header(first: Sequence[str], others: Sequence[Sequence[str]], label: str | None, client: str | None) -> bool:
