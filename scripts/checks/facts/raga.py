@@ -270,7 +270,7 @@ FACTS = (
                 "cifar10",
                 f"{_MLP} and (aggregator != 'median' or lr == 0.015)",
             ),
-            (f"| MLP, standardized | `standardized.csv` | {_SIX}", "standardized", _MLP),
+            (f"| MLP, standardized, Median at 0.01 | `standardized.csv` | {_SIX}", "standardized", _MLP),
             (f"| LeNet, -1 to 1 | `cifar10.csv` | {_SIX}", "cifar10", _LENET),
             ("| LeNet, standardized | `standardized.csv` | {:.1f} | {:.1f} |", "standardized", _LENET),
         )
