@@ -11,12 +11,12 @@ import math
 import mmap
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from robustfl_bench.runner.store.writing import PIECE, Damaged, read_from, stream_atomically
+from robustfl_bench.runner.store.writing import Damaged, read_from, stream_atomically
 
 if TYPE_CHECKING:  # importing torch takes over a second
     import numpy as np
@@ -29,6 +29,9 @@ ALIGNED = 64
 
 DIGITS = 64
 """The length of a SHA-256 in hexadecimal, which ends a file."""
+
+CHUNK = 1 << 20
+"""Bytes read at a time to compare the SHA-256, and the most that are written at once unless a tensor has more."""
 
 Stamp = Mapping[str, str]
 """The identity of a state by subject (``run``, ``code``, ``data``). A state can only continue under the same
@@ -52,7 +55,7 @@ def save(path: Path, content: Mapping[str, Any], stamp: Stamp, lasting: bool = T
                 yield part
         yield total.hexdigest().encode()
 
-    stream_atomically(path, pieces, lasting)
+    stream_atomically(path, lambda: _gathered(pieces()), lasting)
 
 
 def load(path: Path, stamp: Stamp) -> dict[str, Any] | None:
@@ -76,6 +79,20 @@ def load(path: Path, stamp: Stamp) -> dict[str, Any] | None:
     return content
 
 
+def _gathered(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """The same bytes, with small pieces put together, so that a small state is written at once."""
+    small = bytearray()
+    for piece in pieces:
+        if small and len(small) + len(piece) > CHUNK:
+            yield bytes(small)
+            small.clear()
+        if len(piece) > CHUNK:
+            yield piece
+        else:
+            small += piece
+    yield bytes(small)
+
+
 def _mapped(file: BinaryIO, name: str) -> tuple[bytes, memoryview]:
     """The structure and the bytes of the tensors in a file whose SHA-256 is right, and whose format is known."""
     size, known = os.fstat(file.fileno()).st_size, FORMAT.rpartition(b" ")
@@ -86,9 +103,9 @@ def _mapped(file: BinaryIO, name: str) -> tuple[bytes, memoryview]:
         raise Damaged(f"{name} is damaged, or of another version")
     file.seek(0)
     total, left = hashlib.sha256(), max(0, size - DIGITS)
-    while piece := file.read(min(PIECE, left)):
-        total.update(piece)
-        left -= len(piece)
+    while chunk := file.read(min(CHUNK, left)):
+        total.update(chunk)
+        left -= len(chunk)
     if file.read(DIGITS + 1) != total.hexdigest().encode():
         raise Damaged(f"{name} is damaged: its content does not have its SHA-256")
     everything = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY))

@@ -19,7 +19,7 @@ class CannotWrite(OSError):
 
 
 PIECE = 1 << 20
-"""The bytes of a file that are in memory at once while it is hashed or written, unless it comes in larger pieces."""
+"""The bytes of a file that are in memory at once while it is hashed."""
 
 PAUSES = (0.1, 0.5, 2.0)
 """Seconds between the attempts to write or read a file."""
@@ -154,7 +154,7 @@ def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryvi
     def attempt(path: Path) -> None:
         remove_leftovers(path.parent, [path.name])
         try:
-            with open(temporary, "wb", buffering=PIECE) as file:  # a small state is written at once
+            with open(temporary, "wb") as file:
                 for piece in pieces():
                     file.write(piece)
                 file.flush()
