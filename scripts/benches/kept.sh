@@ -7,6 +7,8 @@ python -m venv /tmp/byzpy && /tmp/byzpy/bin/pip install byzpy==0.1.4
 pip install --no-deps byzfl==0.0.11
 python scripts/benches/bench_aggregators.py --n 25 115 --d 10000 199210 --threads 1 2 --repeats 3 --peers /tmp/byzpy \
     --csv $F/rules.csv --png $F
+python scripts/benches/bench_aggregators.py --raced --shapes 25,2410 25,10000 --threads 1 --repeats 25 --peers /tmp/byzpy \
+    --csv $F/rules_small.csv
 FEW="average coomed trmean krum mkrum b_krum centered_clipping cge rfa boba"
 python scripts/benches/bench_aggregators.py --n 500 --d 10000 199210 --threads 1 2 --repeats 2 --peers /tmp/byzpy --rules $FEW \
     --csv $F/rules_500.csv
