@@ -514,6 +514,8 @@ def test_the_contract_of_data_sets_with_files(tmp_path: Path, tiny_mnist: dict[s
     for name, content in tiny_mnist.items():
         (tmp_path / name).write_bytes(content)
     check_dataset(Mnist(), tmp_path)
+    with pytest.raises(AssertionError, match=r"^Mnist: "):
+        check_dataset(Mnist(), tmp_path / "nowhere")
 
 
 def test_missing_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -512,7 +512,7 @@ def check_dataset(dataset: Dataset, folder: Path) -> None:
     try:
         data, again = load(dataset, str(folder), torch.device("cpu")), dataset.load(folder)
     except DataError as error:
-        raise AssertionError(f"{dataset}: {error}") from error
+        raise AssertionError(f"{type(dataset).__name__}: {error}") from error
     for part in ("train", "test"):
         x, y = getattr(data, f"{part}_x"), getattr(data, f"{part}_y")
         _require(x.is_floating_point() or bool((x >= 0).all()), dataset, part, "tokens must be numbers from 0")
