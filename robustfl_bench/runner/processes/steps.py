@@ -26,24 +26,21 @@ from robustfl_bench.train.rounds import Rounds
 
 
 class Floats:
-    """The lossless encoding of a chunk of float32 numbers (d,) as bytes: of real numbers, four bytes each."""
+    """Real numbers, four bytes each."""
 
     def num_bytes(self, d: int) -> int:
-        """Number of bytes for d numbers; the last byte is filled up."""
         return 4 * d
 
     def encode(self, numbers: Tensor) -> Tensor:
-        """The numbers (d,) as bytes, uint8."""
         return torch.from_numpy(numbers.numpy().view(np.uint8))
 
     def decode(self, encoded: Tensor, d: int) -> Tensor:
-        """The d numbers in these bytes, float32."""
         return torch.from_numpy(encoded.numpy().view(np.float32))
 
 
 @dataclass(frozen=True)
-class Packed(Floats):
-    """That of numbers ``low``, ``low + step``, ``low + 2 step`` ... in ``bits`` bits each, at most 32."""
+class Packed:
+    """Numbers ``low``, ``low + step``, ``low + 2 step`` ... in ``bits`` bits each, at most 32."""
 
     low: int
     step: int
@@ -64,10 +61,14 @@ class Packed(Floats):
         return torch.from_numpy(index * self.step + self.low)
 
 
+Code = Floats | Packed
+"""A lossless encoding of a chunk of float32 numbers (d,) as bytes, uint8, whose last one is filled up."""
+
+
 # One round on the ring: share-reduce, consensus, share-only (BRACE, sections 2.2 and 3).
 
 
-def codes(form: RingForm, n: int, counting: str) -> tuple[Floats, Floats]:
+def codes(form: RingForm, n: int, counting: str) -> tuple[Code, Code]:
     """The encodings of chunks in share-reduce and in share-only: real numbers, or sums of n signs and outcomes.
 
     A sum of signs takes 32 bits, or the fewest that distinguish -n ... n if ``counting`` is ``needed``. An outcome
