@@ -150,11 +150,11 @@ def _of_metric(metric: Metric, member: str = "") -> Value:
 ACCURACIES = ("test_accuracy", "final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy")
 """The values that are accuracies on the test set, in percent."""
 
-KNOWN = {**_FROM_SUMMARY, **{name: value for name, (value, _) in _ERRORS.items()}, _MRD.name: _MRD, _AREA.name: _AREA}
+_OF_RUNS = _FROM_SUMMARY | {name: value for name, (value, _) in _ERRORS.items()} | {_MRD.name: _MRD, _AREA.name: _AREA}
+KNOWN = _OF_RUNS | {
+    metric.name: _of_metric(metric) for metric in METRICS if metric.family is None and metric.name not in _OF_RUNS
+}
 """The values by name, without columns of a ``metrics.csv`` that no metric of this package records."""
-for _metric in METRICS:
-    if _metric.family is None:
-        KNOWN.setdefault(_metric.name, _of_metric(_metric))
 _MEANS = {"last_accuracy", "last_error"}
 OF_ROUNDS = {"best_accuracy", *_MEANS}
 """The values that depend on the frequency of evaluation."""

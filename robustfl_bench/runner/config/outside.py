@@ -50,7 +50,8 @@ def content(group: str, option: str) -> dict[str, Any]:
 
 def _adapted(group: str, adapter: str, target: str, found: Any) -> dict[str, Any]:
     """The content for what is no part: the adapter, and below ``rule`` or ``function`` what it is called with."""
-    settings = _settings(group) | dict.fromkeys(signatures.DECLARED, _settings(group)["num_byzantine"])
+    settings = _settings(group)
+    settings |= dict.fromkeys(signatures.DECLARED, settings["num_byzantine"])
     arguments = {"_target_": target}
     for name, default in signatures.options(group, found).items():
         value = MISSING if default is Parameter.empty else plain(default)

@@ -117,12 +117,11 @@ def _wrong_assumption(runs: list[ArenaRun], of: int) -> WrongF:
     held = grouped(
         ((run.rule, run.declared), (run.partition, (run.attack, 100 * run.accuracy)))
         for run in runs
-        if run.rule in rules and (run.partition, run.attack, run.seed) in conditions
+        if run.rule in rules and (run.partition, run.attack, run.seed) in conditions and run.declared is not None
     )
     worst: dict[str, dict[int, float]] = {rule: {} for rule in sorted(rules)}
     for (rule, declared), cells in held.items():
-        if declared is not None:
-            worst[rule][declared] = fmean(map(worst_case, grouped(cells).values()))
+        worst[rule][declared] = fmean(map(worst_case, grouped(cells).values()))
     attacks = tuple(sorted({run.attack for run in wrong}))
     return WrongF(of, attacks, tuple(sorted({run.partition for run in wrong})), worst)
 
