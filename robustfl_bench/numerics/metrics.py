@@ -71,15 +71,24 @@ def _dists(estimates: ArrayLike, truth: ArrayLike) -> np.ndarray:
     return dists
 
 
-def mean_losses(outputs: Tensor, y: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Each client's mean loss, (n,) float64, and the gradient of the sum of these means at the ``outputs`` (N, c).
+def mean_losses(outputs: Tensor, y: Tensor, sizes: Sequence[int], read: bool = True) -> tuple[Tensor, Tensor]:
+    """Each client's mean loss, (n,) float64, nothing (0,) unless it is ``read``, and the gradient of the sum of these
+    means at the ``outputs`` (N, c).
 
     Client i has ``sizes[i]`` rows of ``outputs`` and classes ``y`` (N,), one client after the other.
     """
     delta = torch.log_softmax(outputs, dim=1)
     chosen = y[:, None]
-    losses = [-part.sum(dtype=torch.float64) / len(part) for part in delta.gather(1, chosen).split(sizes)]
+    losses = torch.empty(0, dtype=torch.float64)
+    if read:
+        own = parts(delta.gather(1, chosen), sizes)
+        losses = torch.stack([-part.sum(dtype=torch.float64) / len(part) for part in own])
     delta.exp_().scatter_add_(1, chosen, delta.new_full((len(y), 1), -1.0))
-    for part in delta.split(sizes):
+    for part in parts(delta, sizes):
         part.mul_(1 / len(part))
-    return torch.stack(losses), delta
+    return losses, delta
+
+
+def parts(rows: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
+    """The rows of each client, as views, of whom client i has ``sizes[i]``."""
+    return rows.split_with_sizes(list(sizes)) if len(sizes) > 1 else (rows,)

@@ -5,13 +5,12 @@ gradient once more than needed. The loss is cross-entropy.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.numerics.metrics import mean_losses
+from robustfl_bench.numerics.metrics import mean_losses, parts
 from robustfl_bench.numerics.network.samples import Batch
 from robustfl_bench.numerics.products import times_into, times_transposed
 
@@ -44,22 +43,29 @@ def outputs(layers: Sequence[Layer], x: Tensor) -> Tensor:
     return torch.baddbmm(bias[..., None], weight, features)
 
 
-def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int], out: Sequence[Layer]) -> Tensor:
-    """Write the gradient of each client's mean loss into its row of ``out``, weights (n, o, i) and biases (n, o).
+def gradients(
+    layers: Sequence[Layer],
+    x: Tensor,
+    y: Tensor,
+    sizes: Sequence[int],
+    out: Sequence[Sequence[Layer]],
+    read: bool = True,
+) -> Tensor:
+    """Write the gradient of each client's mean loss into ``out``, which has the layers' weights and biases by client.
 
     Client i has ``sizes[i]`` rows of ``x`` and ``y``. All rows go through the network together, at the same parameters.
-    Returns the clients' mean losses (n,) float64.
+    Returns the clients' mean losses (n,) float64; nothing (0,) unless they are ``read``.
     """
     inputs = [x.flatten(1)]
     for weight, bias in layers[:-1]:
         inputs.append(times_transposed(inputs[-1], weight, bias).clamp_min_(0))
-    losses, delta = mean_losses(times_transposed(inputs[-1], *layers[-1]), y, sizes)
-    bounds = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    losses, delta = mean_losses(times_transposed(inputs[-1], *layers[-1]), y, sizes, read)
     for depth in reversed(range(len(layers))):
-        weights, biases = out[depth]
-        for i, own in enumerate(bounds):
-            times_into(delta[own].T, inputs[depth][own], weights[i])
-            torch.sum(delta[own], dim=0, out=biases[i])
+        for own, given, (weight, bias) in zip(
+            parts(delta, sizes), parts(inputs[depth], sizes), out[depth], strict=True
+        ):
+            times_into(own.T, given, weight)
+            torch.sum(own, dim=0, out=bias)
         if depth:
             delta = times_transposed(delta, layers[depth][0].T)
             delta = torch.ops.aten.threshold_backward(delta, inputs[depth], 0)

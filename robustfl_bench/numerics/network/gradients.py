@@ -1,6 +1,6 @@
 """Gradients of many clients and losses of many models on a CPU, by several methods, of which a network uses one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -66,6 +66,12 @@ class OneByOne:
         """As ``together``, with a model for each client, (n, d)."""
         turns = zip(models, batch.clients(), out.split(1), strict=True)
         return torch.cat([self.alone(own, Batch(x, y, (len(y),)), row) for own, (x, y), row in turns])
+
+    def along(self, model: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
+        """As ``together`` for one client at each of its ``batches``, between which its ``model`` (d,) may change in
+        place. Yields its loss (1,), after the first batch perhaps nothing."""
+        for batch in batches:
+            yield self.together(model, batch, out)
 
     def totals(self, models: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """The sum of the losses of each of the ``models`` (k, d) on the same samples, and its number of errors
@@ -149,7 +155,7 @@ class WrittenOut(OneByOne):
         given, rows = pairs(self.flat, params), pairs(self.flat, out)
         if len(given) == 1:
             return dense.one_layer_gradients(given[0], batch, rows[0])
-        return dense.gradients(given, batch.x, batch.y, batch.sizes, rows)
+        return dense.gradients(given, batch.x, batch.y, batch.sizes, [by_client(*layer) for layer in rows])
 
     @torch.no_grad()
     def each(self, models: Tensor, batch: Batch, out: Tensor) -> Tensor:
@@ -158,6 +164,17 @@ class WrittenOut(OneByOne):
         if len(given) == 1:
             return dense.one_layer_gradients(given[0], batch, rows[0])
         return super().each(models, batch, out)
+
+    @torch.no_grad()
+    def along(self, model: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
+        """As the base."""
+        given, rows = pairs(self.flat, model), pairs(self.flat, out)
+        if len(given) == 1:
+            yield from (dense.one_layer_gradients(given[0], batch, rows[0]) for batch in batches)
+            return
+        own = [by_client(*layer) for layer in rows]
+        for step, batch in enumerate(batches):
+            yield dense.gradients(given, batch.x, batch.y, batch.sizes, own, read=step == 0)
 
     def totals(self, models: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """As the base."""
@@ -179,6 +196,11 @@ class Convolutional(OneByOne):
         """As the base, for any number of clients."""
         given, rows = pairs(self.flat, params), pairs(self.flat, out)
         return convolutional.gradients(self._row, given, batch.x, batch.y, batch.sizes, rows, self.dropout.factors)
+
+
+def by_client(weights: Tensor, biases: Tensor) -> list[dense.Layer]:
+    """The weights (n, o, i) and biases (n, o) of a layer, client by client."""
+    return list(zip(weights.unbind(), biases.unbind(), strict=True))
 
 
 def pairs(flat: FlatModule, params: Tensor) -> list[dense.Layer]:

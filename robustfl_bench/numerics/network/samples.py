@@ -33,7 +33,14 @@ class Batch:
         noise: Callable[[int], int] | None = None,
     ) -> None:
         self.all_x, self.all_y, self.sizes, self.noise = x, y, sizes, noise
-        self.starts = np.cumsum((0, *sizes))[:-1] if starts is None else starts
+        if starts is None:
+            self.x, self.y = x, y
+        else:
+            self.starts = starts
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        return np.cumsum((0, *self.sizes))[:-1]
 
     @cached_property
     def x(self) -> Tensor:
@@ -215,15 +222,18 @@ class Samples:
         ids, own = [self.ids[i] for i in positions], self.full().part(positions)
         if self.augmentation is not None and not self._augments_batches:
             own = self._all_augmented(own, ids)
-        every = [np.arange(size) for size in own.sizes]
+        starts, augments = own.starts.tolist(), self._augments_batches
+        every = [np.arange(start, start + size) for start, size in zip(starts, own.sizes, strict=True)]
         for step, indices in enumerate(zip(*(self._passes(i, number) for i in positions), strict=True)):
-            batch = Batch(own.all_x, own.all_y, own.sizes, own.starts)
-            if any(index is not None for index in indices):
-                chosen = [whole if index is None else index for whole, index in zip(every, indices, strict=True)]
-                rows = [start + index for start, index in zip(own.starts, chosen, strict=True)]
+            if all(index is None for index in indices):
+                batch = Batch(own.all_x, own.all_y, own.sizes, own.starts)
+            else:
+                rows = [whole if index is None else index + start
+                        for whole, index, start in zip(every, indices, starts, strict=True)]  # fmt: skip
                 where = moved(np.concatenate(rows), own.all_x.device)
-                batch = Batch(own.all_x[where], own.all_y[where], tuple(map(len, chosen)))
-            if self._augments_batches:
+                drawn = own.all_x.index_select(0, where), own.all_y.index_select(0, where)
+                batch = Batch(*drawn, tuple(map(len, rows)))
+            if augments:
                 batch = self._all_augmented(batch, ids, step)
             batch.noise = self.noise(ids, step)
             yield batch

@@ -48,11 +48,8 @@ class FedAvg(LocalUpdate):
 
         def work(rows: Tensor, batches: Iterable[Batch]) -> Tensor:
             local, losses = params.repeat(len(rows), 1), []
-            for batch in batches:
-                alone = len(rows) == 1
-                losses.append(
-                    network.gradients(local[0], batch, rows) if alone else network.own_gradients(local, batch, rows)
-                )
+            for loss in network.along(local, batches, rows):
+                losses.append(loss)
                 if self.clip is not None:
                     rows.clamp_(-self.clip, self.clip)
                 if self.mu:
