@@ -112,7 +112,9 @@ def all_finite(numbers: Tensor) -> bool:
     time."""
     if numbers.dim() == 1 and numbers.device.type == "cpu":
         values = numbers.numpy()
-        return math.isfinite(values.dot(values)) or bool(np.isfinite(values).all())
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = values.dot(values)
+        return math.isfinite(squares) or bool(np.isfinite(values).all())
     return math.isfinite(numbers.sum()) or bool(numbers.isfinite().all())
 
 
