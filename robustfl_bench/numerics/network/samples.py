@@ -108,7 +108,7 @@ class Population:
 
     def __init__(self, x: Tensor, y: Tensor, indices: Sequence[np.ndarray]) -> None:
         order = moved(np.concatenate(indices), x.device)
-        self.x, self.y = x[order], y[order]
+        self.x, self.y = x.index_select(0, order), y.index_select(0, order)
         self.sizes = np.array([len(part) for part in indices])
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])[:-1]
 
@@ -135,7 +135,7 @@ class Population:
         samples."""
         rows = np.concatenate([np.arange(self.starts[i], self.starts[i] + self.sizes[i]) for i in clients])
         index = moved(rows[:: -(-len(rows) // limit)], self.x.device)
-        return self.x[index], self.y[index]
+        return self.x.index_select(0, index), self.y.index_select(0, index)
 
     def label_counts(self, num_classes: int) -> Tensor:
         """Samples per client and class, (n, c) int64 on the CPU."""
@@ -272,4 +272,5 @@ class Samples:
 
     def _take(self, rows: np.ndarray, sizes: np.ndarray) -> Batch:
         index = moved(rows, self.population.x.device)
-        return Batch(self.population.x[index], self.population.y[index], tuple(sizes.tolist()))
+        drawn = self.population.x.index_select(0, index), self.population.y.index_select(0, index)
+        return Batch(*drawn, tuple(sizes.tolist()))
