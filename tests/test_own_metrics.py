@@ -42,6 +42,10 @@ def recall(accuracy):
 
 def leaves():
     raise SystemExit(0)
+
+
+def divides(round):
+    return 1 / (round - 2)
 """
 
 
@@ -93,6 +97,7 @@ def test_functions_of_python_are_given_as_they_are(mine: str) -> None:
         ("metrics=mine_m:nothing", 2, "metrics: cannot import mine_m:nothing"),
         ("metrics=mine_m:recall", 2, "metrics: recall is the name of another metric"),
         ("metrics=mine_m:word", 1, "metric word must return a number, or numbers by name, got 'good'"),
+        ("metrics=mine_m:divides", 1, "metric divides raised ZeroDivisionError: division by zero"),
         ("metrics=mine_m:leaves", 1, "metric leaves called sys.exit(0)"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.contained import contained
-from robustfl_bench.base.errors import BrokenContract, ConfigError
+from robustfl_bench.base.errors import BrokenContract, ConfigError, Reported
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.runner.config import outside
 from robustfl_bench.runner.experiment import outside_code
@@ -101,8 +101,13 @@ def _computed(name: str, function: Callable[..., Any], evaluation: "Evaluation")
         "predict": lambda: predict,
         "weights": lambda: None if model.aggregate is None else given(model.aggregate.weights),
     }
-    with contained(lambda: f"metric {name}"):
-        made = signatures.call(function, **offered)
+    try:
+        with contained(lambda: f"metric {name}"):
+            made = signatures.call(function, **offered)
+    except Reported:
+        raise
+    except Exception as error:
+        raise BrokenContract(f"metric {name} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
     if isinstance(made, Mapping):
         return {f"{name}_{key}": float(value) for key, value in made.items()}
     try:
