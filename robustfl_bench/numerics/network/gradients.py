@@ -67,7 +67,7 @@ class OneByOne:
         turns = zip(models, batch.clients(), out.split(1), strict=True)
         return torch.cat([self.alone(own, Batch(x, y, (len(y),)), row) for own, (x, y), row in turns])
 
-    def along(self, model: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
+    def gradients_along(self, model: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
         """As ``together`` for one client at each of its ``batches``, between which its ``model`` (d,) may change in
         place. Yields its loss (1,), after the first batch perhaps nothing."""
         for batch in batches:
@@ -166,7 +166,7 @@ class WrittenOut(OneByOne):
         return super().each(models, batch, out)
 
     @torch.no_grad()
-    def along(self, model: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
+    def gradients_along(self, model: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
         """As the base."""
         given, rows = pairs(self.flat, model), pairs(self.flat, out)
         if len(given) == 1:

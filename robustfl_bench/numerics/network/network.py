@@ -266,14 +266,14 @@ class Network(FlatModule):
         parts = zip(stack.split(self.together), map(batch.part, some), out.split(self.together), strict=True)
         return torch.cat(self._each(lambda way, part: way.each(*part), parts))
 
-    def along(self, models: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
+    def gradients_along(self, models: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
         """As ``own_gradients`` at each of the ``batches``, between which the ``models`` (n, d) may change in place.
 
         Yields the clients' mean losses (n,), after the first batch perhaps nothing.
         """
         if len(models) == 1 and not self._linear and self.side_by_side is None:
             with self._copied() as way:
-                yield from way.along(models[0], batches, out)
+                yield from way.gradients_along(models[0], batches, out)
         else:
             for batch in batches:
                 yield self.own_gradients(models, batch, out)

@@ -48,7 +48,7 @@ class FedAvg(LocalUpdate):
 
         def work(rows: Tensor, batches: Iterable[Batch]) -> Tensor:
             local, losses = params.repeat(len(rows), 1), []
-            for loss in network.along(local, batches, rows):
+            for loss in network.gradients_along(local, batches, rows):
                 losses.append(loss)
                 if self.clip is not None:
                     rows.clamp_(-self.clip, self.clip)

@@ -76,7 +76,7 @@ class LocalSgd(LocalUpdate):
         """Write the updates of n clients after these batches into ``rows`` (n, d); returns the first losses (n,)."""
         losses: list[Tensor] = []
         local, gradients, velocity = params.repeat(len(rows), 1), torch.empty_like(rows), None
-        for loss in network.along(local, batches, gradients):  # rows: the sum of the steps so far
+        for loss in network.gradients_along(local, batches, gradients):  # rows: the sum of the steps so far
             losses.append(loss)
             if self.weight_decay:
                 gradients.add_(local, alpha=self.weight_decay)
