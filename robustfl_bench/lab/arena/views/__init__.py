@@ -6,6 +6,7 @@
 ``needs``      robustness against cost and needs, and kappa, searched without training, against the worst case
 ``numbers``    at which share of attackers a rule collapses, and the price of a wrong f
 ``books``      the rules as they come against the rules tuned
+``targeted``   how often attackers with a goal reach it
 ``tracks``     whether other tracks have the same order of rules
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 from robustfl_bench.lab.arena.page import leading
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.views import attacks, books, clients, needs, numbers, rounds, tracks
+from robustfl_bench.lab.arena.views import attacks, books, clients, needs, numbers, rounds, targeted, tracks
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.tables.sheets import Sheet
 
@@ -72,6 +73,12 @@ _VIEWS = (
         "what attackers who search for a rule's weakness add to the list",
         attacks.sheets_of_searches,
         _leading,
+    ),
+    ArenaView(
+        "targeted",
+        "how often attackers with a goal reach it",
+        targeted.sheets_of_targeted,
+        targeted.picture_of_targeted,
     ),
     ArenaView(
         "tracks", "whether other tracks have the same order of rules", tracks.sheets_of_tracks, tracks.picture_of_tracks
