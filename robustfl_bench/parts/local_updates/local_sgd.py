@@ -75,15 +75,19 @@ class LocalSgd(LocalUpdate):
     def _descend(self, network: Network, params: Tensor, batches: Iterable[Batch], lr: float, rows: Tensor) -> Tensor:
         """Write the updates of n clients after these batches into ``rows`` (n, d); returns the first losses (n,)."""
         losses: list[Tensor] = []
-        local, gradients, velocity = params.repeat(len(rows), 1), torch.empty_like(rows), None
-        for loss in network.gradients_along(local, batches, gradients):  # rows: the sum of the steps so far
-            losses.append(loss)
+        local, velocity = params.expand_as(rows), None
+        moved, spare = torch.empty_like(rows), torch.empty_like(rows)
+        for batch in batches:  # rows: the sum of the steps so far
+            first = not losses
+            gradients = rows if first else spare
+            if not first:
+                local = torch.add(params, rows, alpha=-lr, out=moved)
+            losses.append(network.own_gradients(local, batch, gradients))
             if self.weight_decay:
                 gradients.add_(local, alpha=self.weight_decay)
             if self.momentum:
                 velocity = gradients.clone() if velocity is None else velocity.mul_(self.momentum).add_(gradients)
-            step = gradients if velocity is None else velocity
-            rows.copy_(step) if len(losses) == 1 else rows.add_(step)
-            torch.add(params, rows, alpha=-lr, out=local)
+            if not first:
+                rows.add_(gradients if velocity is None else velocity)
         rows.mul_(1 / len(losses) if self.upload == "mean_gradient" else lr)
         return losses[0]
