@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SEARCHING = ("planned", "blindspot")
 """The attacks that search, the strongest last; each is the ending of an experiment's name."""
 
+GOALS = ("backdoor", "backdoor_1", "dba", "neurotoxin", "edge_case")
+"""The attacks whose goal is an answer to certain samples."""
+
 Column = Mapping[str, Mapping[str, float]]
 """Accuracies in percent under the new attack, by rule and seed."""
 

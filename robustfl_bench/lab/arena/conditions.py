@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import counted
-from robustfl_bench.lab.arena.additions import SEARCHING
+from robustfl_bench.lab.arena.additions import GOALS, SEARCHING
 from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST, contenders
@@ -111,6 +111,8 @@ def not_tried(arena: Arena) -> Iterator[str]:
         yield "an attack built for the rule that it meets"
     if not arena.searched:
         yield "attackers who plan"
+    if not arena.under(*GOALS):
+        yield "attackers with a goal, such as a backdoor"
     yield f"{OTHER_DATA} {_data(arena).name}"
     if "Momentum" not in f"{config['local_update']} {config['server_optimizer']}":
         yield "momentum"

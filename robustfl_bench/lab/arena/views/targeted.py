@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import fmean
 
 from robustfl_bench.base.late import np
+from robustfl_bench.lab.arena.additions import GOALS
 from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena, ArenaPanel
 from robustfl_bench.lab.arena.rows import grouped
@@ -18,9 +19,6 @@ from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables.sheets import Sheet
-
-GOALS = ("backdoor", "backdoor_1", "dba", "neurotoxin", "edge_case")
-"""The attacks whose goal is an answer to certain samples."""
 
 FEW, MANY = 20, 90
 """A rule withstands an attack if at most FEW percent of the goal samples are answered so, and its score is MANY."""
