@@ -105,6 +105,17 @@ def test_a_mistake_is_one_line(bench: Bench, mine: str, words: str, code: int, m
     bench(*TINY, words.replace("mine_m", mine)).refused(code, message.replace("mine_m", mine))
 
 
+def test_a_metric_that_raises_leaves_the_result_that_was_there(bench: Bench, tmp_path: Path, mine: str) -> None:
+    assert bench(*TINY).code == 0
+    folder = only_run(tmp_path / "results")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    outcome = bench(*TINY, f"metrics=[{mine}:worst,{mine}:divides]")
+    assert outcome.code == 1 and "the result that was there stays" in outcome.err
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "error.txt"} == before
+    assert "ZeroDivisionError" in (folder / "error.txt").read_text()
+    assert bench(*TINY).out.startswith("stored result")
+
+
 @pytest.mark.slow
 def test_they_survive_a_kill(bench: Bench, tmp_path: Path, mine: str) -> None:
     words = (*TINY, "rounds=100", "checkpoint_seconds=0", f"metrics={mine}:worst")

@@ -78,13 +78,27 @@ def stored(request: Request, say: Say, unseeded: bool = False) -> Answer | None:
     return of_summary(folder, summary, "stored result")
 
 
-def _hindrance(request: Request, summary: Mapping[str, Any], unseeded: bool) -> str | None:
-    """Why the summary of a run with a result is no answer, in one line; None if it is. Raises Damaged."""
+def lacks_extras(request: Request) -> bool:
+    """Whether the folder of a run has its result, but not the weights or the numbers of metrics that are asked for."""
+    try:
+        summary = request.folder.summary()
+        return summary is not None and summary["status"] in folders.MEASURED and _fault(request, summary) is None
+    except Damaged:
+        return False
+
+
+def _fault(request: Request, summary: Mapping[str, Any]) -> str | None:
+    """Why the summary of a run with a result is not that of this run, in one line; None if it is. Raises Damaged."""
     if damage := _damage(request, summary):
         return damage
     other = _other_code(request, _entry(summary, "code")) or _other_data(request, _entry(summary, "data"))
-    if other is not None:
-        return f"{words(summary)} was made with {other}"
+    return None if other is None else f"{words(summary)} was made with {other}"
+
+
+def _hindrance(request: Request, summary: Mapping[str, Any], unseeded: bool) -> str | None:
+    """Why the summary of a run with a result is no answer, in one line; None if it is. Raises Damaged."""
+    if fault := _fault(request, summary):
+        return fault
     if request.settings.save_weights and not (request.folder.path / folders.WEIGHTS).exists():
         return f"{words(summary)} kept no weights"
     if (own := own_metrics.digests(request.settings.metrics)) and summary.get("own_metrics") != own:

@@ -126,6 +126,7 @@ def completing(
     try:  # another process may have ended it a moment ago
         if (answer := answers.stored(request, lambda _: None, folder.ended_at != earlier)) is not None:
             return answer
+        earlier = folder.held() if answers.lacks_extras(request) else None
         try:
             with outside.watched(), no_exit(lambda: str(outside)):
                 data = _load(request)
@@ -155,6 +156,9 @@ def completing(
             ended["code"]["unseeded"] = unseeded
             note(outside.remark(unseeded))
         folder.finish(ended, trace)
+        if ended["status"] == folders.FAILED and earlier is not None:
+            note("the result that was there stays")
+            folder.restore(earlier)
         summary = ended
     finally:
         trackers.end(summary)

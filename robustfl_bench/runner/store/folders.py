@@ -45,6 +45,9 @@ WEIGHTS = "weights.safetensors"  # the trained weights, by save_weights=true
 RECORDED = ("config.yaml", *TABLES, WEIGHTS)  # the files whose sizes and SHA-256 the summary has
 RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
 DEATHS = ".deaths"  # how many processes in a row have died in this run, and at which checkpoint
+ENDING = ("config.yaml", *TABLES, "summary.json")
+"""The files that another attempt at a run replaces, in the order in which they are written."""
+
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
 MADE = (*TABLES, WEIGHTS, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
@@ -444,6 +447,17 @@ class RunFolder:
         )
         write_atomically(self.path / "summary.json", text + "\n")
         self._remove([DEATHS, *(["checkpoint.pt", "error.txt"] if summary["status"] in MEASURED else [])])
+
+    def held(self) -> dict[str, bytes]:
+        """The files of a run that has ended, as they are; ``restore`` writes them again."""
+        return {name: read_regular(self.path / name) for name in _present(self.path, ENDING)}
+
+    def restore(self, files: Mapping[str, bytes]) -> None:
+        """Give the folder back what it held before this attempt, the end of the run last."""
+        self._check_lease()
+        self._remove(["checkpoint.pt", DEATHS, *ENDING])
+        for name, content in files.items():
+            write_atomically(self.path / name, content)
 
     def tidy(self) -> None:
         """Remove the remains of a process that was killed after it recorded the result, unless one holds the lease."""
