@@ -126,7 +126,7 @@ def completing(
     try:  # another process may have ended it a moment ago
         if (answer := answers.stored(request, lambda _: None, folder.ended_at != earlier)) is not None:
             return answer
-        earlier = folder.held() if answers.lacks_extras(request) else None
+        before = folder.held() if answers.lacks_extras(request) else None
         try:
             with outside.watched(), no_exit(lambda: str(outside)):
                 data = _load(request)
@@ -156,9 +156,9 @@ def completing(
             ended["code"]["unseeded"] = unseeded
             note(outside.remark(unseeded))
         folder.finish(ended, trace)
-        if ended["status"] == folders.FAILED and earlier is not None:
+        if ended["status"] == folders.FAILED and before is not None:
             note("the result that was there stays")
-            folder.restore(earlier)
+            folder.restore(before)
         summary = ended
     finally:
         trackers.end(summary)

@@ -45,9 +45,7 @@ WEIGHTS = "weights.safetensors"  # the trained weights, by save_weights=true
 RECORDED = ("config.yaml", *TABLES, WEIGHTS)  # the files whose sizes and SHA-256 the summary has
 RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
 DEATHS = ".deaths"  # how many processes in a row have died in this run, and at which checkpoint
-ENDING = ("config.yaml", *TABLES, "summary.json")
-"""The files that another attempt at a run replaces, in the order in which they are written."""
-
+ENDING = ("config.yaml", *TABLES, "summary.json")  # the files that another attempt replaces, in the order of writing
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
 MADE = (*TABLES, WEIGHTS, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
