@@ -11,7 +11,8 @@ from robustfl_bench.base.parallel import workers
 from robustfl_bench.interfaces import Model
 from robustfl_bench.numerics.network import bfloat16
 from robustfl_bench.numerics.network.network import Network
-from robustfl_bench.numerics.network.samples import Batch, Population
+from robustfl_bench.numerics.network.samples import Batch, Population, Samples
+from robustfl_bench.parts.local_updates.fedavg import FedAvg
 from robustfl_bench.parts.models import Cnn, Mlp
 from robustfl_bench.runner.config import compose
 from robustfl_bench.train import code_digest
@@ -51,6 +52,19 @@ def test_a_model_for_each_client_gives_the_same_as_one_for_all() -> None:
     found = network.own_gradients(network.initial.repeat(len(SIZES), 1), batch, own)
     torch.testing.assert_close(own, together, atol=1e-5, rtol=2**-6)
     torch.testing.assert_close(found, losses, atol=0, rtol=1e-4)
+
+
+def test_local_epochs_descend_by_these_gradients() -> None:
+    network = bfloat16.Rounded(Network(Mlp((24,)), (1, 28, 28), 10, seed=0))
+    x, y = drawn().x[:64], drawn().y[:64]
+    population = Population(x, y, [torch.arange(64).numpy()])
+    out, row, local = torch.empty(1, network.dim), torch.empty(1, network.dim), network.initial.clone()
+    samples = Samples(population, [0], [0], 0, "batches", 0, None)
+    FedAvg(epochs=3)(network, network.initial, samples, 0.1, out)
+    for _ in range(3):
+        network.gradients(local, population.batch([0]), row)
+        local.sub_(row[0], alpha=0.1)
+    assert torch.equal(out[0], network.initial - local)
 
 
 def test_the_number_of_threads_changes_no_byte() -> None:

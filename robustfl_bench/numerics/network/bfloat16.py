@@ -6,7 +6,7 @@ float32; its result is rounded, as it is the factor of another product or an ent
 is narrow, the losses, the models and the updates stay in float32, and so does testing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 import torch
@@ -57,6 +57,11 @@ class Rounded(Network):
             return _gradients(_converted(pairs(self, model)), Batch(x, y, (len(y),)), pairs(self, row))
 
         return torch.cat(self.each(work, turns))
+
+    def gradients_along(self, models: Tensor, batches: Iterable[Batch], out: Tensor) -> Iterator[Tensor]:
+        """As the base."""
+        for batch in batches:
+            yield (self.gradients(models[0], batch, out) if len(out) == 1 else self.own_gradients(models, batch, out))
 
     def _samples(self, batch: Batch) -> Batch:
         """The batch in bfloat16; the samples of a population, of which it may be a part, are converted once."""
