@@ -91,7 +91,7 @@ def write(path: Path, bridge: bridges.Bridge) -> None:
 def test_runs_of_before_count_where_a_bridge_leads_to_todays_code(closures: Closures, folder: Path) -> None:
     before, after = closures(BEFORE), closures(AFTER)
     assert not any(bridges.lead(before[name].digest, after[name]) for name in before)
-    write(folder / "divided.csv", between(before, after))
+    write(folder / "1_divided.csv", between(before, after))
     for name, one in after.items():
         assert bridges.lead(before[name].digest, one) and bridges.lead(before[name].digest[:12], one)
         others = {other.digest for other in before.values()} - {before[name].digest}
@@ -102,15 +102,15 @@ def test_runs_of_before_count_where_a_bridge_leads_to_todays_code(closures: Clos
 @pytest.mark.parametrize("name", ["engine", "base", "first"])
 def test_a_later_edit_ends_a_bridge(closures: Closures, folder: Path, name: str) -> None:
     before, after = closures(BEFORE), closures(AFTER)
-    write(folder / "divided.csv", between(before, after))
+    write(folder / "1_divided.csv", between(before, after))
     edited = closures(AFTER | {name: AFTER[name].replace("return ", "return 2 * ")})
     assert not any(bridges.lead(before[own].digest, one) for own, one in edited.items())
 
 
 def test_bridges_follow_each_other(closures: Closures, folder: Path) -> None:
     before, after, later = closures(BEFORE), closures(AFTER), closures(LATER)
-    write(folder / "divided.csv", between(before, after))
-    write(folder / "zero.csv", between(after, later))
+    write(folder / "1_divided.csv", between(before, after))
+    write(folder / "2_zero.csv", between(after, later))
     assert all(bridges.lead(before[name].digest, one) and bridges.lead(after[name].digest, one)
                for name, one in later.items())  # fmt: skip
     assert not bridges.lead(later["First",].digest, before["First",]), "a bridge has one direction"
@@ -128,7 +128,7 @@ def test_what_the_code_of_after_does_not_tell_is_no_bridge(closures: Closures) -
 
 def test_a_bridge_is_what_was_written_with_its_sample(closures: Closures, folder: Path) -> None:
     before, after = closures(BEFORE), closures(AFTER)
-    path = folder / "divided.csv"
+    path = folder / "1_divided.csv"
     write(path, between(before, after))
     text = path.read_text()
     path.write_text(text.replace(",before,", ",after,", 1))
@@ -136,7 +136,7 @@ def test_a_bridge_is_what_was_written_with_its_sample(closures: Closures, folder
         bridges.read(path)
     path.write_text(text)
     bridges.sample_of(path).write_text("edited")
-    with pytest.raises(DataError, match=r"its sample, divided_sample\.csv, is not the one that proved it"):
+    with pytest.raises(DataError, match=r"its sample, 1_divided_sample\.csv, is not the one that proved it"):
         bridges.read(path)
     bridges.sample_of(path).unlink()
     with pytest.raises(DataError, match=r"cannot read the bridge .*divided"):
@@ -207,8 +207,9 @@ def test_kept_runs_count_that_a_bridge_leads_to(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_bridges_of_the_package_can_be_read_and_have_a_sample() -> None:
-    for path in (kept.FOLDER / "bridges").glob("*.csv"):
-        if not path.stem.endswith("_sample"):
-            assert bridges.read(path)
-            header, *lines = bridges.sample_of(path).read_text().splitlines()
-            assert tuple(header.split(",")) == sample.COLUMNS and len(lines) >= 100
+    paths = bridges.files(kept.FOLDER / "bridges")
+    assert [path.name.partition("_")[0] for path in paths] == [str(number + 1) for number in range(len(paths))]
+    for path in paths:
+        assert bridges.read(path)
+        header, *lines = bridges.sample_of(path).read_text().splitlines()
+        assert tuple(header.split(",")) == sample.COLUMNS and len(lines) >= 100

@@ -8,7 +8,7 @@ of the code of after and functions of the code of before, by name and digest. Wh
 the second are put in their place, and the digest of the result is the digest that the run had before.
 
 A step names functions by their text, so a later edit of one of them ends it. Runs of before then count as made by other
-code, until a sample proves that edit too. Bridges follow each other.
+code, until a sample proves that edit too. Bridges follow each other in the order of the numbers that begin their names.
 """
 
 import csv
@@ -59,15 +59,11 @@ Bridge = tuple[BridgeStep, ...]
 def earlier(closure: Closure) -> frozenset[str]:
     """The digests, other than its own, of the code whose runs count as those of a closure."""
     wholes = frozenset(_atom(name, WHOLE) for name in closure.wholes)
-    own = frozenset(unit.named for unit in closure.units)
-    reached, waiting = {own}, [own]
-    while waiting:
-        units = waiting.pop()
-        for bridge in bridges(FOLDER):
-            before = crossed(bridge, units, wholes)
-            if before not in reached:
-                reached.add(before)
-                waiting.append(before)
+    own = units = frozenset(unit.named for unit in closure.units)
+    reached = set[Units]()
+    for bridge in reversed(bridges(FOLDER)):
+        units = crossed(bridge, units, wholes)
+        reached.add(units)
     return frozenset(digest_of(units) for units in reached - {own})
 
 
@@ -88,8 +84,24 @@ def crossed(bridge: Bridge, units: Units, wholes: Units) -> Units:
 
 @cache
 def bridges(folder: Path) -> tuple[Bridge, ...]:
-    """The bridges of a folder. Raises DataError for one that is not what was written."""
-    return tuple(read(path) for path in sorted(folder.glob("*.csv")) if not path.stem.endswith("_sample"))
+    """The bridges of a folder, the oldest first. Raises DataError for one that is not what was written."""
+    return tuple(map(read, files(folder)))
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of the bridges of a folder, ``NUMBER_NAME.csv``, by their numbers."""
+    paths = [path for path in folder.glob("*_*.csv") if not path.stem.endswith("_sample")]
+    return sorted(paths, key=lambda path: int(path.stem.partition("_")[0]))
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """The file of the bridge of this name; a new one comes last."""
+    found, numbers = {}, [0]
+    for path in files(folder):
+        number, _, own = path.stem.partition("_")
+        found[own] = path
+        numbers.append(int(number))
+    return found.get(name, folder / f"{max(numbers) + 1}_{name}.csv")
 
 
 def sample_of(bridge: Path) -> Path:

@@ -10,8 +10,8 @@ REVISION is the code of before, as git names it. The code of after is that of th
    most ``--seconds`` are made whole, longer ones with ``--rounds`` rounds. Every other option has a small run of its
    own, and a sweep trains several runs together.
 3. If all runs end with the same bytes of metrics, weights and model, and if every kept run that the code of before
-   answers is answered by the code of after, the command writes ``results/bridges/NAME.csv`` and its sample,
-   ``NAME_sample.csv``. They replace a bridge of this name.
+   answers is answered by the code of after, the command writes ``results/bridges/NUMBER_NAME.csv`` and its
+   sample. They replace a bridge of this name.
 
 A bridge holds for the code at hand. After another edit of what takes part in runs it has to be made again.
 """
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def _prove(asked: argparse.Namespace, folder: Path) -> None:
-    path = bridges.FOLDER / f"{asked.name}.csv"
+    path = bridges.file_of(bridges.FOLDER, asked.name)
     revisions = _revisions(asked.revision)
     before, after = Side(_extracted(revisions[0], folder / "before"), folder), Side(PACKAGE, folder)
     rows = archive.join([archive.kept(), archive.kept(arena=True)])
