@@ -33,6 +33,7 @@ def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
             if one.partition == "step" or (one.partition, one.rule == "server") == ("fang", False) else one
             for one in every_run(track, LEVELS)]  # fmt: skip
     runs = [replace(one, last={"attack_success_rate": 0.1 if one.rule == "geomed" else 0.3}) for one in runs]
+    monkeypatch.setattr(Arena, "under", lambda self, *attacks: [one for one in runs if one.attack in attacks])
     return arena_of(monkeypatch, [*runs, *honest_runs(track, 0.9)])
 
 
@@ -103,21 +104,22 @@ def test_a_share_that_was_not_run_names_the_nearest_and_the_line_for_it() -> Non
 def test_the_table_of_the_readme_has_every_case_and_says_where_nothing_was_run(
     arena: Arena, cases: Sequence[decision.Facts]
 ) -> None:
-    text = decisions.table(cases, {"silos": arena, "digits": arena})
+    text = decisions.table(cases, {"silos": arena, decisions.IMAGES: arena})
     like, _, with_data, *_, phones, hospitals, backdoor, others = text.splitlines()[2:11]
     assert like.startswith("| clients have like data, 20% attack | [geometric median](conf/aggregator/geomed.yaml)")
     assert "| `robustfl-bench aggregator=geomed partition=iid` | 75 (75 to 75) under worst | " in like
     assert "and you own 20 samples" in with_data and "aggregator=fltrust" in with_data
     assert with_data.endswith("| the same |") and not like.endswith("| the same |")
     assert phones.startswith("| thousands of phones, few in a round | not run |") and "| not run |" in hospitals
-    assert "[geometric median]" in backdoor and "the backdoor works in 10% (plain mean: 30%)" in backdoor
+    assert "| attackers plant a backdoor, IID, 20% attack | nothing is safe; the best is [geometric " in backdoor
+    assert "in 10% of the samples they reach their goal (plain mean: 30%)" in backdoor
     assert "aggregator=geomed,fltrust,server,average" in others and "Data: digits, 8 x 8. Model: MLP of " in text
     for line in re.findall("`robustfl-bench ([^-][^`]*)`", text):
         compose.resolve(line.split())
     untried = dict(cases[0], use=None, group=[], more="robustfl-bench -m +experiment=a")
     nothing = decisions.table([untried], {"silos": arena})
     assert "| too little was run to say | `robustfl-bench -m +experiment=a` |" in nothing
-    assert "| attackers plant a backdoor, clients have like data | not run |" in nothing
+    assert "| attackers plant a backdoor | not run |" in nothing
 
 
 def test_beside_the_answer_stands_what_the_rule_keeps_on_images(arena: Arena) -> None:

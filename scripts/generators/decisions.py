@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.lab.arena.additions import GOALS
 from robustfl_bench.lab.arena.answers.recommend import recommend
 from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
-from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.track import BACKDOOR, Track
+from robustfl_bench.lab.arena.panels import REFERENCE, Arena
+from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.tuned import BOOKS
+from robustfl_bench.lab.arena.views.targeted import targeted
 from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.runner.config.names import readable
@@ -94,7 +96,7 @@ def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
                      "the same" if left in untried else left])  # fmt: skip
         untried.add(left)
         options += [case["use"]["option"]] if case["use"] else []
-    rows.append(["attackers plant a backdoor, clients have like data", *_backdoor(arenas.get("digits"))])
+    rows.append(_backdoor(arenas.get(IMAGES)))
     rules = ",".join(dict.fromkeys([*options, ALONE, "average"]))
     own = f"`robustfl-bench -m dataset=arrays dataset.path=FILE.csv aggregator={rules} attack=none,ipm,lie`"
     rows.append(["nothing of this fits", "compare rules on your own data", own, "", "all of it"])
@@ -102,7 +104,7 @@ def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
     caption = (
         f"Keeps: the score under the worst known attack, {LOWEST}, with a 95% interval. Tied: the seeds do not tell "
         f"them apart. {conditions(arenas['silos']).words}. Phones, hospitals "
-        "and the backdoor have data of their own: `robustfl-results arena devices|hospitals|digits`."
+        "and the backdoor have data of their own: `robustfl-results arena devices|hospitals|fashion`."
     )
     return "\n".join([*(f"| {' | '.join(cells)} |" for cells in lines), "", caption, ""])
 
@@ -129,21 +131,22 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     return f"{words}{tied}{doubt}", line, f"{scored(use)} under {use['attack']}{there}"
 
 
-def _backdoor(arena: Arena | None) -> tuple[str, str, str, str]:
-    """Of the best rules without server data, where clients have like data, the one with the least backdoor."""
-    line = f"`robustfl-bench aggregator={{}} attack={BACKDOOR}`"
-    panel = arena.row(min(arena.settled))[0] if arena else None
-    group = []
-    if arena and panel:
-        rules = [rule for rule in panel.standings if rule != ALONE and panel.is_whole(rule)
-                 and SERVER_DATA not in arena.needs.of(rule)]  # fmt: skip
-        group = [of for rule in panel.best(rules) if not math.isnan((of := panel.standings[rule]).backdoor)]
-    if not group or not panel:
-        return "not run", line.format("krum"), "", "all of it"
-    best = min(group, key=lambda of: round(of.backdoor))
-    plain = panel.standings["average"].backdoor
-    keeps = f"{best.score.value:.0f}; the backdoor works in {best.backdoor:.0f}% (plain mean: {plain:.0f}%)"
-    return linked(best.rule), line.format(best.rule), keeps, f"one that lasts: `{_LASTING}`"
+def _backdoor(arena: Arena | None) -> list[str]:
+    """The rule without server data that keeps attackers with a goal farthest from it, in the first panel in which rules
+    met them: the cells of its row."""
+    words, line = "attackers plant a backdoor", f"`robustfl-bench aggregator={{}} attack={GOALS[0]}`"
+    nothing = [words, "not run", line.format("krum"), "", "all of it"]
+    if arena is None or not arena.under(*GOALS):
+        return nothing
+    panel, rules = next(iter(targeted(arena).items()))
+    held = [of for of in rules if of.rule != ALONE and SERVER_DATA not in arena.needs.of(of.rule)]
+    best = next((of for of in held if of.withstands), held[0])
+    plain = max((of.success for of in rules if of.rule == REFERENCE), default=math.nan)
+    keeps = (f"{best.kept:.0f} on {readable(conditions(arena).data.partition(',')[0])}; in {best.success:.0f}% of the "
+             f"samples they reach their goal (plain mean: {plain:.0f}%)")  # fmt: skip
+    use = linked(best.rule) if best.withstands else f"nothing is safe; the best is {linked(best.rule)}"
+    place = f"{words}, {readable(panel.partition)}, {arena.share(panel.number)} attack"
+    return [place, use, line.format(best.rule), keeps, f"one that lasts: `{_LASTING}`"]
 
 
 def linked(rule: str) -> str:

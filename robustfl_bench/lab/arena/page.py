@@ -15,7 +15,7 @@ from robustfl_bench.lab.arena import conditions, order
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.order import NEAR, TOP, WORST, contenders, likeness, mark, stability, strongest
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
-from robustfl_bench.lab.arena.track import BACKDOOR, HONEST, NONE, SERVER, Track
+from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, Track
 from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA, number, said, tabled
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, WIDTHS, Figure, Frame, for_print, sheet, wrapped
@@ -142,7 +142,6 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         errors=order.errors(arena, panel),
         equal=sorted(map(" = ".join, order.pairs(panel).equal)),
         partial=[rule for rule in panel.standings if not panel.is_whole(rule)],
-        backdoor=["backdoor"] if BACKDOOR in arena.track.swept["attack"] else [],
         MARGIN=order.MARGIN,
         SEARCHING=SEARCHING,
     )

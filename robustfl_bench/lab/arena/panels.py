@@ -15,7 +15,6 @@ from robustfl_bench.lab.arena.additions import SEARCHING, Addition, counted, sea
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import (
-    BACKDOOR,
     HONEST,
     NONE,
     SERVER,
@@ -53,9 +52,8 @@ class Standing:
     accuracy in percent, reached under ``attack``. ``accuracies`` are these means under the attacks of the track's list,
     and ``beyond`` those under other attacks. ``score`` is the worst case in percent of what honest clients reach; see
     ``ArenaPanel.scaled``. ``clean`` is the accuracy without attack. ``by_seed`` is the least over attacks in each seed.
-    ``recall_drop`` is the largest max recall drop under any attack, in points, against the plain mean without attack;
-    ``backdoor`` the success of the backdoor in percent. ``cells`` counts the conditions, attack and seed, that were
-    run.
+    ``recall_drop`` is the largest max recall drop under any attack, in points, against the plain mean without attack.
+    ``cells`` counts the conditions, attack and seed, that were run.
     """
 
     rule: str
@@ -66,7 +64,6 @@ class Standing:
     clean: float = math.nan
     by_seed: Mapping[str, float] = field(default_factory=dict)
     recall_drop: float = math.nan
-    backdoor: float = math.nan
     diverged: int = 0
     cells: int = 0
     beyond: Mapping[str, float] = field(default_factory=dict)
@@ -310,8 +307,6 @@ def _standing(
     worst = min(means, key=lambda attack: means[attack])
     drops = [max(_drop(reference[seed], cells[attack][seed].recall) for attack in attacks)
              for seed in seeds if reference.get(seed)]  # fmt: skip
-    successes = [run.last.get("attack_success_rate", math.nan) for run in cells.get(BACKDOOR, {}).values()]
-
     return replace(
         shown,
         worst=means[worst],
@@ -320,7 +315,6 @@ def _standing(
         score=scale.score(numbers),
         by_seed=dict(zip(seeds, numbers.min(axis=0).tolist(), strict=True)),
         recall_drop=_mean(drops),
-        backdoor=100 * _mean(success for success in successes if not math.isnan(success)),
     )
 
 

@@ -27,7 +27,7 @@ HONEST = "honest clients' mean"
 SERVER = "server"
 """The rule that steps along the server's own samples: another row of reference."""
 
-NONE, BACKDOOR = "none", "backdoor"
+NONE = "none"
 LOOKS = (5, 10, 20)
 """The numbers of seeds of a rule after which a raced track looks at its results."""
 
