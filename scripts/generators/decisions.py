@@ -132,19 +132,23 @@ def _answer(case: Facts) -> tuple[str, str, str]:
 
 
 def _backdoor(arena: Arena | None) -> list[str]:
-    """The rule without server data that keeps attackers with a goal farthest from it, in the first panel in which rules
-    met them: the cells of its row."""
+    """The rule that keeps attackers with a goal farthest from it, without server data if one withstands, in the first
+    panel in which rules met them: the cells of its row."""
     words, line = "attackers plant a backdoor", f"`robustfl-bench aggregator={{}} attack={GOALS[0]}`"
-    nothing = [words, "not run", line.format("krum"), "", "all of it"]
     if arena is None or not arena.under(*GOALS):
-        return nothing
+        return [words, "not run", line.format("krum"), "", "all of it"]
     panel, rules = next(iter(targeted(arena).items()))
-    held = [of for of in rules if of.rule != ALONE and SERVER_DATA not in arena.needs.of(of.rule)]
-    best = next((of for of in held if of.withstands), held[0])
     plain = max((of.success for of in rules if of.rule == REFERENCE), default=math.nan)
+    rules = [of for of in rules if of.rule != ALONE]
+    without = next(of for of in rules if SERVER_DATA not in arena.needs.of(of.rule))
+    best = next((of for of in rules if of.withstands and (of is without or not without.withstands)), without)
     keeps = (f"{best.kept:.0f} on {readable(conditions(arena).data.partition(',')[0])}; in {best.success:.0f}% of the "
              f"samples they reach their goal (plain mean: {plain:.0f}%)")  # fmt: skip
     use = linked(best.rule) if best.withstands else f"nothing is safe; the best is {linked(best.rule)}"
+    if best is not without:
+        samples = own_samples(arena).removeprefix("own ")
+        use = (f"**label {samples}**, then {use}; without them nothing is safe, the best is {linked(without.rule)} "
+               f"({without.success:.0f}%)")  # fmt: skip
     place = f"{words}, {readable(panel.partition)}, {arena.share(panel.number)} attack"
     return [place, use, line.format(best.rule), keeps, f"one that lasts: `{_LASTING}`"]
 

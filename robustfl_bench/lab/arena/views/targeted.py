@@ -13,15 +13,16 @@ from robustfl_bench.lab.arena.additions import GOALS
 from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena, ArenaPanel
 from robustfl_bench.lab.arena.rows import grouped
-from robustfl_bench.lab.arena.track import ArenaRun, settle
-from robustfl_bench.lab.arena.words import said, tabled
+from robustfl_bench.lab.arena.track import SERVER, ArenaRun, settle
+from robustfl_bench.lab.arena.words import HALF, said, tabled
 from robustfl_bench.read.pages.pictures import heat
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables.sheets import Sheet
 
-FEW, MANY = 20, 90
-"""A rule withstands an attack if at most FEW percent of the goal samples are answered so, and its score is MANY."""
+FEW = 20
+"""A rule withstands an attack if at most FEW percent of the goal samples are answered so, and its score is not below
+that of the server's own samples alone."""
 
 _SUCCESS = "attack_success_rate"
 
@@ -55,7 +56,8 @@ class Targeted:
     @property
     def withstands(self) -> bool:
         """Whether all attacks are withstood."""
-        return self.success <= FEW and self.kept >= MANY
+        alone = self.panel.server
+        return self.success <= FEW and self.kept >= (alone.score.value if alone else HALF)
 
 
 def targeted(arena: Arena) -> dict[ArenaPanel, list[Targeted]]:
@@ -93,7 +95,7 @@ def sheets_of_targeted(arena: Arena) -> list[Sheet]:
         goals = [goal for goal in GOALS if goal in rules[0].successes]
         records = [{"of": of, "by_goal": [of.successes[goal] for goal in goals]} for of in rules]
         pages.append(tabled("views.targeted", records, arena=arena, panel=panel, goals=goals, rules=rules,
-                            stand=[of.rule for of in rules if of.withstands], FEW=FEW, MANY=MANY, BASELINE=BASELINE,
+                            stand=[of.rule for of in rules if of.withstands], FEW=FEW, BASELINE=BASELINE, SERVER=SERVER,
                             plain=next((of for of in rules if of.rule == REFERENCE), None)))  # fmt: skip
     return pages
 
@@ -106,6 +108,8 @@ def picture_of_targeted(arena: Arena, frame: Frame) -> Figure:
     numbers = np.array([[of[rule].success if rule in of else math.nan for of in found] for rule in rules])
     framed = frozenset((row, column) for row, rule in enumerate(rules) for column, of in enumerate(found)
                        if rule in of and of[rule].withstands)  # fmt: skip
-    heading = f"Arena {arena.track.name}, attackers with a goal; framed: kept from it, at a score of {MANY} or more"
+    heading = (
+        f"Arena {arena.track.name}, attackers with a goal; framed: kept from it, at a score not below the server's"
+    )
     panel = heat.HeatPanel("", rules, [arena.titled(of) for of in targeted(arena)], numbers, framed)
     return heat.draw([panel], heat.Scale("Most success of an attack [%]", 0, 100), "", "", heading, frame.at("column"))
