@@ -3,6 +3,8 @@
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import SERVER
+from robustfl_bench.lab.arena.views.targeted import targeted
+from robustfl_bench.lab.arena.words import listed
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.store.evidence import is_part
 from scripts.checks.facts.blindspot import fallen
@@ -52,6 +54,16 @@ def on_images() -> list[object]:
             listed["fltrust"], scores["fltrust"]]  # fmt: skip
 
 
+def with_goals() -> list[object]:
+    """Of the attacks with a goal on Fashion-MNIST: the rules that withstand, how many others do not; the success of a
+    backdoor under average, and of one that is not scaled under three rules."""
+    ((_, found),) = targeted(arena_of("fashion")).items()
+    rules = {of.rule: of for of in found if of.rule != SERVER}
+    stand = [readable(rule) for rule, of in rules.items() if of.withstands]
+    quiet = [rules[rule].successes["backdoor_1"] for rule in ("mkrum", "caf", "signguard")]
+    return [listed(stand), len(rules) - len(stand), rules["average"].successes["backdoor"], *quiet]
+
+
 def on_phones() -> list[object]:
     """Of arena devices: how many rules met attackers who search, the best of them, its score and the least one; of how
     many rules, which three keep least under the list, and what; the score of the server alone."""
@@ -96,6 +108,18 @@ FACTS = (
         foretold,
         slow=True,
     ),
+    Fact(
+        "**On Fashion-MNIST {}, which read server data, withstand five attacks that plant a backdoor or aim at edge "
+        "cases, and of the {} other rules none does.**",
+        lambda: with_goals()[:2],
+        slow=True,
+    ),
+    Fact(
+        "Under average a backdoor reaches its goal in {:.0f}% of the samples.",
+        lambda: with_goals()[2:3],
+        slow=True,
+    ),
+    Fact("Multi-Krum {:.0f}%, CAF {:.0f}% and SignGuard {:.0f}%", lambda: with_goals()[3:], slow=True),
     Fact(
         "Of the {} rules that met attackers who search {} keeps {:.0f} and the last of them {:.0f}; a model of the "
         "server's own 50 samples keeps {:.0f}. Under the list {} keeps {:.0f}, {} {:.0f} and {} {:.0f}, of {} rules.",
