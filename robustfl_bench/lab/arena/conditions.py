@@ -112,7 +112,7 @@ def not_tried(arena: Arena) -> Iterator[str]:
     if not arena.searched:
         yield "attackers who plan"
     if not arena.under(*GOALS):
-        yield "attackers with a goal, such as a backdoor"
+        yield "backdoors"
     yield f"{OTHER_DATA} {_data(arena).name}"
     if "Momentum" not in f"{config['local_update']} {config['server_optimizer']}":
         yield "momentum"

@@ -74,6 +74,15 @@ def on_phones() -> list[object]:
             *(of for rule in last for of in (readable(rule), listed[rule])), len(listed)]  # fmt: skip
 
 
+def goals_on_phones() -> list[object]:
+    """Of the attacks with a goal among phones: their success under Fed-NGA, the most under the rules that withstand
+    them, and these."""
+    ((_, found),) = targeted(arena_of("devices")).items()
+    stand = [of for of in found if of.withstands and of.rule != SERVER]
+    (other,) = (of for of in found if of.rule == "fed_nga")
+    return [other.success, max(of.success for of in stand), listed(readable(of.rule) for of in stand)]
+
+
 def foretold() -> list[float]:
     """How well digits foretell the order on images under the list: of all rules, and of their best eight."""
     from robustfl_bench.lab.arena.views.tracks import orders
@@ -124,6 +133,11 @@ FACTS = (
         "Of the {} rules that met attackers who search {} keeps {:.0f} and the last of them {:.0f}; a model of the "
         "server's own 50 samples keeps {:.0f}. Under the list {} keeps {:.0f}, {} {:.0f} and {} {:.0f}, of {} rules.",
         on_phones,
+        slow=True,
+    ),
+    Fact(
+        "they reach it in {:.0f}% of the samples under Fed-NGA, and in at most {:.0f}% under {} (`--view",
+        goals_on_phones,
         slow=True,
     ),
     Fact(

@@ -37,10 +37,6 @@ PAGE = "results/successors/README.md"
 FACTS = (
     Fact("{:.2f} here, 97.33 published", lambda: percent("byzfl/runs.csv", "aggregator == aggregator")),
     Fact("{:.2f} here, 97.87 published", lambda: percent("karimireddy/runs.csv", "aggregator == aggregator")),
-    Fact(
-        "the run above took {:.0f} minutes of one core.",
-        lambda: [float(runs("karimireddy/runs.csv")["seconds"].item()) / 60],
-    ),
     *(
         Fact(
             f"| `{attack}`{words} | {{:.2f}} | {{:.2f}} |",
