@@ -77,6 +77,31 @@ def test_resnet20_is_a_plain_residual_network(norm: str) -> None:
     torch.testing.assert_close(module.eval()(x), expected, rtol=1e-3, atol=1e-4)
 
 
+def test_resnet18_is_a_residual_network_with_projections() -> None:
+    module = build("model", "resnet18")((3, 16, 16), 10)
+    assert sum(p.numel() for p in module.parameters()) == 11_173_962 and not list(module.buffers())
+    weights = iter(module.parameters())
+
+    def normal(x: Tensor) -> Tensor:
+        x = functional.group_norm(x, 8)
+        return x * next(weights)[:, None, None] + next(weights)[:, None, None]
+
+    def convolved(x: Tensor, stride: int = 1) -> Tensor:
+        kernel = next(weights)
+        return normal(functional.conv2d(x, kernel, stride=stride, padding=kernel.shape[-1] // 2))
+
+    x = images(2)[:, :, :16, :16].contiguous()
+    out = convolved(x).relu()
+    for channels in (64, 128, 256, 512):
+        for _ in range(2):
+            stride = 1 if out.shape[1] == channels else 2
+            inside = convolved(convolved(out, stride).relu())
+            out = (inside + (out if stride == 1 else convolved(out, stride))).relu()
+    expected = out.mean(dim=(2, 3)) @ next(weights).T + next(weights)
+    assert next(weights, None) is None
+    torch.testing.assert_close(module.eval()(x), expected, rtol=1e-3, atol=1e-4)
+
+
 def test_what_a_prediction_depends_on() -> None:
     """Group normalisation: on the image alone. Batch normalisation: on those beside it; nothing is kept in between."""
     x = images(6)

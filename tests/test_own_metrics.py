@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -38,6 +39,10 @@ def word(accuracy):
 
 def recall(accuracy):
     return 1
+
+
+def words(round):
+    return {"of": [round, 1]}
 
 
 def leaves():
@@ -97,6 +102,7 @@ def test_functions_of_python_are_given_as_they_are(mine: str) -> None:
         ("metrics=mine_m:nothing", 2, "metrics: cannot import mine_m:nothing"),
         ("metrics=mine_m:recall", 2, "metrics: recall is the name of another metric"),
         ("metrics=mine_m:word", 1, "metric word must return a number, or numbers by name, got 'good'"),
+        ("metrics=mine_m:words", 1, "metric words must return a number, or numbers by name, got {'of': [2, 1]}"),
         ("metrics=mine_m:divides", 1, "metric divides raised ZeroDivisionError: division by zero"),
         ("metrics=mine_m:leaves", 1, "metric leaves called sys.exit(0)"),
     ],
@@ -125,3 +131,47 @@ def test_they_survive_a_kill(bench: Bench, tmp_path: Path, mine: str) -> None:
     assert process.returncode == -signal.SIGPROF
     assert bench(*words, "results_dir=killed").code == 0
     assert contents(Path("killed"), "own_metrics.csv") == contents(Path("whole"), "own_metrics.csv")
+
+
+CLIENT = "robustfl_bench.metrics:client_accuracy"
+OF_CLIENTS = """
+def samples(clients, ids, held_out):
+    owned = {f"own_{i}": x.flat[0] for i, (x, y) in zip(ids, clients)}
+    held = {f"held_{i}": x.flat[0] for i, (x, y) in zip(ids, held_out or ())}
+    sizes = {f"held_samples_{i}": len(y) for i, (x, y) in zip(ids, held_out or ())}
+    return owned | held | sizes | {f"own_samples_{i}": len(y) for i, (x, y) in zip(ids, clients)}
+
+
+def expected(clients, ids, held_out, recall, predict):
+    if held_out is not None:
+        return {i: sum(predict(x).argmax(axis=1) == y) / len(y) for i, (x, y) in zip(ids, held_out)}
+    return {i: sum(recall[int(label)] for label in y) / len(y) for i, (x, y) in zip(ids, clients)}
+"""
+
+
+@pytest.mark.parametrize("natural", [False, True])
+def test_the_accuracy_of_every_client_is_on_samples_that_nobody_trained_on(
+    natural: bool, tmp_path: Path, mine: str
+) -> None:
+    """By its shares of the classes; of clients with data of their own, on what validation holds out of these."""
+    module = Path(f"{mine}_of_clients.py")
+    module.write_text(OF_CLIENTS)
+    settings = {"num_clients": 5, "num_byzantine": 1, "byzantine_placement": "replace", "attack": "label_flip",
+                "rounds": 20, "eval_every": 20, "lr": 0.2, "model.hidden": [8], "partition": "dirichlet"}  # fmt: skip
+    if natural:
+        rng, site = np.random.default_rng(0), np.repeat([3, 1, 4, 0, 2], [40, 30, 50, 60, 20])
+        data = pd.DataFrame({"x": site, "z": rng.normal(size=200), "y": rng.integers(0, 2, 200), "site": site})
+        settings |= {"dataset": data, "dataset.client": "site", "dataset.scaling": "none", "partition": "natural",
+                     "validation_share": 0.2}  # fmt: skip
+    words = [CLIENT, f"{module.stem}:samples", f"{module.stem}:expected"]
+    row = rb.run(**settings, metrics=words).own_metrics.iloc[-1]
+    ids = [name.rpartition("_")[2] for name in row.index if name.startswith("expected_")]
+    assert len(ids) == 4
+    found = [row[f"client_accuracy_{i}"] for i in ids]
+    assert found == pytest.approx([row[f"expected_{i}"] for i in ids]) and len(set(found)) > 1
+    assert row["client_accuracy_worst"] == row["client_accuracy_worst_tenth"] == min(found)
+    assert row["client_accuracy_mean"] == pytest.approx(sum(found) / 4)
+    sizes = {i: (row.get(f"samples_held_samples_{i}", 0), row[f"samples_own_samples_{i}"]) for i in ids}
+    assert all(held == (int(0.2 * (held + own)) if natural else 0) for held, own in sizes.values())
+    if natural:
+        assert all(row[f"samples_own_{i}"] == row[f"samples_held_{i}"] == float(i) for i in ids)

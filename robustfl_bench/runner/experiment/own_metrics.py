@@ -1,8 +1,9 @@
 """Metrics of the user: functions of an evaluated round, whose numbers are in a file beside metrics.csv.
 
 A function gets by name what it asks for: ``round``, ``accuracy``, ``loss``, ``recall`` (c,) and ``confusion`` (c, c) on
-the test set, ``x`` and ``y``, the test set, ``clients``, the samples (x, y) of each honest client, ``params`` (d,),
-``predict``, which maps samples to outputs (N, c), and ``weights``, those of the clients in the rule, or None. It
+the test set, ``x`` and ``y``, the test set, ``clients``, the samples (x, y) of each honest client, ``ids``, their
+numbers, ``held_out``, the samples (x, y) of each that validation holds out, None where no client has any, ``params``
+(d,), ``predict``, which maps samples to outputs (N, c), and ``weights``, those of the clients in the rule, or None. It
 returns a number, or numbers by name. Of several models it sees the first.
 """
 
@@ -20,6 +21,9 @@ from robustfl_bench.train.metric import Metric
 from robustfl_bench.train.metrics import METRICS
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robustfl_bench.train.clients import Clients
     from robustfl_bench.train.evaluation import Evaluation, Record
 
 
@@ -97,6 +101,8 @@ def _computed(name: str, function: Callable[..., Any], evaluation: "Evaluation")
         "x": lambda: given(data.test_x),
         "y": lambda: given(data.test_y),
         "clients": lambda: pairs(federation.honest.batch(range(len(federation.honest))).clients()),
+        "ids": lambda: federation.clients.honest_ids.tolist(),
+        "held_out": lambda: None if (own := _held_out(federation.clients)) is None else pairs(own),
         "params": lambda: given(params.clone()),
         "predict": lambda: predict,
         "weights": lambda: None if model.aggregate is None else given(model.aggregate.weights),
@@ -108,9 +114,20 @@ def _computed(name: str, function: Callable[..., Any], evaluation: "Evaluation")
         raise
     except Exception as error:
         raise BrokenContract(f"metric {name} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
-    if isinstance(made, Mapping):
-        return {f"{name}_{key}": float(value) for key, value in made.items()}
     try:
+        if isinstance(made, Mapping):
+            return {f"{name}_{key}": float(value) for key, value in made.items()}
         return {name: float(made)}
     except (TypeError, ValueError):
         raise BrokenContract(f"metric {name} must return a number, or numbers by name, got {made!r:.60}") from None
+
+
+def _held_out(clients: "Clients") -> "list[tuple[Tensor, Tensor]] | None":
+    """The samples of each honest client that validation holds out; None unless the data set has clients of its own and
+    each of them has such samples."""
+    held, by_owner = clients.held_out, clients.parts.partition.by_owner
+    if held is None or held.owners is None or not by_owner:
+        return None
+    owners = clients.owners[[clients.shards[i][0] for i in clients.honest_ids]].tolist()
+    own = [(held.train_x[rows], held.train_y[rows]) for owner in owners for rows in [held.owners == owner]]
+    return own if all(len(y) for _, y in own) else None
