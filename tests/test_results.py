@@ -955,3 +955,18 @@ def test_all_formats_print_every_label(results: Path) -> None:
     for form in ("text", "markdown", "latex", "csv", "html"):
         written = render([table], form)
         assert all(label in written for label in (*table.rows, *labels(table))) and written.endswith("\n")
+
+
+def test_a_table_counts_rounds_until_an_accuracy_is_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, accuracy in enumerate((0.9, 0.6)):
+        make_run(tmp_path, accuracy=accuracy, seed=seed)  # rises in equal steps
+    asked = ("table", "--results-dir", tmp_path, "--where", "seed=0", "--value")
+    for percent, round in (("45", 2), ("45.1", 3), ("89.9", 4), ("1", 1)):
+        code, out, _ = run_cli(capsys, *asked, f"rounds_to_{percent}", "--format", "csv")
+        assert code == 0 and float(pd.read_csv(StringIO(out))["mean"][0]) == round
+    code, out, _ = run_cli(capsys, *asked, "rounds_to_91")
+    assert code == 0 and "no evaluated round reached 91%" in out
+    code, _, err = run_cli(capsys, *asked, "rounds_to_x")
+    assert code == 2 and "rounds_to_x" in err

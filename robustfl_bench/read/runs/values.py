@@ -5,6 +5,7 @@ attackers, and runs that stand in for those of a paper."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,6 +140,10 @@ _AREA = Value("roc_auc", "Area under the ROC curve of the weights, all rounds", 
 _MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
 
 
+_ROUNDS_TO = re.compile(r"rounds_to_(\d+(?:\.\d+)?)")
+"""The first evaluated round in which the test accuracy is so many percent."""
+
+
 def _of_metric(metric: Metric, member: str = "") -> Value:
     """The value of a metric's column, or of a member of its family, in the last evaluated round."""
     heading = metric.heading.format(member)
@@ -175,7 +180,7 @@ class Measured:
 
 def describe(name: str, runs: pd.DataFrame) -> Value:
     """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises ConfigError."""
-    if name not in KNOWN:
+    if name not in KNOWN and not _ROUNDS_TO.fullmatch(name):
         check_name(name, [*KNOWN, *_metrics_columns(runs)], "value")
     return of_column(name)
 
@@ -184,6 +189,8 @@ def of_column(name: str) -> Value:
     """The value of this name: a known one, or a column of a ``metrics.csv``."""
     if name in KNOWN:
         return KNOWN[name]
+    if reached := _ROUNDS_TO.fullmatch(name):
+        return Value(name, f"Rounds to a test accuracy of {reached[1]}%", digits=0, better=-1)
     families = (_of_metric(metric, member.group(1)) for metric in METRICS
                 if metric.family is not None and (member := metric.family.fullmatch(name)))  # fmt: skip
     return next(families, Value(name, f"{name}, {_LAST}"))
@@ -234,8 +241,21 @@ def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[
         return _max_recall_drops(runs, everything)
     if value.name == _AREA.name:
         return {folder: _area(folder) for folder in runs["folder"]}
+    if reached := _ROUNDS_TO.fullmatch(value.name):
+        return {folder: _first_round(folder, reached[1]) for folder in runs["folder"]}
     last_rounds = zip(runs["folder"], runs["last"], strict=True)
     return {folder: _from_metrics(value, folder, last) for folder, last in last_rounds}
+
+
+def _first_round(folder: str, percent: str) -> Measured:
+    try:
+        accuracies = records.column(folder, "test_accuracy")
+    except Damaged as error:
+        return Measured(reason=str(error))
+    if accuracies is None:
+        return Measured(reason="the run has no test accuracy")
+    there = accuracies.index[accuracies * 100 >= float(percent)]
+    return Measured(float(there[0])) if len(there) else Measured(reason=f"no evaluated round reached {percent}%")
 
 
 def _area(folder: str) -> Measured:
