@@ -35,6 +35,7 @@ def test_the_worst_case_is_the_least_over_attacks_of_the_means_over_seeds() -> N
     standing = found.standings["r"]
     assert standing.worst == pytest.approx(40) and standing.attack == "ipm", "lie does more harm only in one seed"
     assert standing.by_seed == pytest.approx({"0": 20, "1": 30}), "seed 2 has one attack of two"
+    assert standing.under == pytest.approx({"0": 50, "1": 30}) and found.collapsed(standing) == "0 of 2"
     assert standing.clean == pytest.approx(80) and standing.diverged == 1 and standing.cells == 7
     assert standing.recall_drop == pytest.approx(75), "of seed 0, where the reference is"
     assert (found.chance, found.honest) == pytest.approx((10, 80))
@@ -51,6 +52,15 @@ def test_the_error_of_a_score_is_that_of_its_worst_attack() -> None:
     standing = panel(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)]).standings["r"]
     expected = 100 * np.std(levels, ddof=1) / math.sqrt(len(levels)) / 0.8
     assert standing.score.error == pytest.approx(1.5 * expected), "four seeds do not show how skewed they are"
+
+
+@pytest.mark.parametrize(("server", "words"), [(0.45, "3 of 4"), (0.3, "2 of 4"), (None, "1 of 4")])
+def test_seeds_collapse_below_the_server_alone_and_at_chance(server: float | None, words: str) -> None:
+    runs = [run("r", "ipm", level, seed=str(seed)) for seed, level in enumerate((0.5, 0.4, 0.2, 0.14))]
+    runs += [run("r", "lie", 0.6, seed=str(seed)) for seed in range(3)] + [run("r", "lie", 0.01, seed="3")]
+    runs += [run("server", "ipm", server), run("server", "lie", server)] if server else []
+    found = panel(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)])
+    assert found.standings["r"].attack == "ipm" and found.collapsed(found.standings["r"]) == words
 
 
 def test_rules_with_all_attacks_come_first_and_only_they_are_among_the_best() -> None:

@@ -36,7 +36,7 @@ class Addition:
     """A rule in a panel under a new attack, ``by``, over the seeds that have it and the whole list.
 
     ``least`` is the rule's worst case under the list, reached by ``attack``; ``own`` its accuracy under the new attack;
-    both in percent, means over seeds. ``harm`` is their difference, positive where the new attack is worse. ``score``
+    both in percent, means over seeds, the latter of ``by_seed``. ``harm`` is their difference, positive where the new attack is worse. ``score``
     is ``own`` as a score of the panel.
     """
 
@@ -45,9 +45,14 @@ class Addition:
     by: str
     attack: str
     least: float
-    own: float
+    by_seed: Mapping[str, float]
     harm: Estimate
     score: Estimate
+
+    @property
+    def own(self) -> float:
+        """The accuracy under the new attack, the mean over seeds."""
+        return fmean(self.by_seed.values())
 
     @property
     def words(self) -> str:
@@ -68,12 +73,13 @@ def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], name: str, column: Co
         if len(by_attack) < panel.attacks or not seeds:
             continue
         listed_ones = np.array([[of[seed] for seed in seeds] for of in by_attack.values()])
-        numbers = np.vstack([[column[rule][seed] for seed in seeds], listed_ones])
+        own = {seed: column[rule][seed] for seed in seeds}
+        numbers = np.vstack([[*own.values()], listed_ones])
         harm = bootstrapped(numbers, _less)
         means = dict(zip(by_attack, listed_ones.mean(axis=1).tolist(), strict=True))
         worst = min(means, key=lambda attack: means[attack])
         score = panel.score(numbers[:1])
-        found.append(Addition(panel, rule, name, worst, means[worst], float(numbers[0].mean()), harm, score))
+        found.append(Addition(panel, rule, name, worst, means[worst], own, harm, score))
     return found
 
 
@@ -100,8 +106,9 @@ def counted(panel: ArenaPanel, found: Iterable[Addition]) -> dict[str, Standing]
         if _is_of(of, panel):
             standing = standings.get(of.rule, panel.standings[of.rule])
             standing = replace(standing, beyond={**standing.beyond, of.by: of.own})
-            is_worst = of.own < standing.worst
-            standings[of.rule] = replace(standing, worst=of.own, attack=of.by, score=of.score) if is_worst else standing
+            if of.own < standing.worst:
+                standing = replace(standing, worst=of.own, attack=of.by, score=of.score, under=of.by_seed)
+            standings[of.rule] = standing
     return standings
 
 

@@ -36,6 +36,7 @@ from robustfl_bench.read.runs.statistics import (
     least,
     level_at_each,
 )
+from robustfl_bench.read.runs.values import at_chance
 
 ENOUGH = 5
 """The fewest rules of which one is called the best, or whose order is compared with another."""
@@ -51,7 +52,8 @@ class Standing:
     ``worst`` is the worst case: the least over all attacks that were run against the rule of the means over seeds, an
     accuracy in percent, reached under ``attack``. ``accuracies`` are these means under the attacks of the track's list,
     and ``beyond`` those under other attacks. ``score`` is the worst case in percent of what honest clients reach; see
-    ``ArenaPanel.scaled``. ``clean`` is the accuracy without attack. ``by_seed`` is the least over attacks in each seed.
+    ``ArenaPanel.scaled``. ``clean`` is the accuracy without attack. ``by_seed`` is the least over attacks in each seed,
+    and ``under`` the accuracy in each seed under the attack of the worst case.
     ``recall_drop`` is the largest max recall drop under any attack, in points, against the plain mean without attack.
     ``cells`` counts the conditions, attack and seed, that were run.
     """
@@ -63,6 +65,7 @@ class Standing:
     score: Estimate = UNKNOWN
     clean: float = math.nan
     by_seed: Mapping[str, float] = field(default_factory=dict)
+    under: Mapping[str, float] = field(default_factory=dict)
     recall_drop: float = math.nan
     diverged: int = 0
     cells: int = 0
@@ -147,6 +150,12 @@ class ArenaPanel:
             return None
         most = max(100.0, self.scaled(100))
         return Interval(bounds.mean, max(bounds.low, 0.0), min(bounds.high, most), bounds.n)
+
+    def collapsed(self, standing: Standing) -> str:
+        """In how many seeds of the worst case a rule keeps less than the server alone does, or guesses; in words."""
+        alone = self.server.worst if self.server else -math.inf
+        low = [at for at in standing.under.values() if at < alone or at_chance(at / 100, round(100 / self.chance))]
+        return f"{len(low)} of {len(standing.under)}" if standing.under else ""
 
     def fails(self, standing: Standing) -> list[str]:
         """The attacks under which a rule scores less than HALF, the most harmful first."""
@@ -314,6 +323,7 @@ def _standing(
         accuracies=means,
         score=scale.score(numbers),
         by_seed=dict(zip(seeds, numbers.min(axis=0).tolist(), strict=True)),
+        under=dict(zip(seeds, numbers[attacks.index(worst)].tolist(), strict=True)),
         recall_drop=_mean(drops),
     )
 
