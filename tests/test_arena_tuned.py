@@ -142,6 +142,26 @@ def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
     assert track.command(["krum"], []) == "robustfl-bench arena enter RULE --protocol silos --book tuned"
 
 
+def test_attackers_who_search_count_at_the_choice_of_each_panel(
+    monkeypatch: pytest.MonkeyPatch, track: TunedTrack
+) -> None:
+    level = dict.fromkeys(track.rates, 0.5)
+    read = [*cells(track, "krum", 0.3, 0.8), *trials(track, "krum", level | {0.3: 0.6})]
+    read += [*cells(track, "caf", 0.5, 0.7), *trials(track, "caf", level | {0.5: 0.6})]
+    read += [(one, WHOLE) for one in honest_runs(track, 0.9)]
+    read += [(run("krum", "blindspot", at, seed="0", lr=rate), WHOLE) for rate, at in ((0.3, 0.2), (1.0, 0.1))]
+    arena = arena_of(monkeypatch, read, TunedTrack)
+    placed = arena.track.read(arena.table, "")
+    monkeypatch.setattr(Track, "read", lambda self, table, validated_by:
+                        [each for each in placed if each[0].attack in (*self.attacks, HONEST)])  # fmt: skip
+    panel = arena.panels[5, "iid"]
+    krum, caf = panel.standings["krum"], panel.standings["caf"]
+    assert (krum.worst, krum.attack, krum.beyond) == (pytest.approx(20), "blindspot", {"blindspot": pytest.approx(20)})
+    assert caf.worst > 70 and not caf.beyond and panel.unmet == {"caf"}, "it did not meet the attack"
+    assert arena.track.chosen(arena.table, "krum", "iid", 5) == ["lr=0.3"]
+    assert Track("silos").chosen(arena.table, "krum", "iid", 5) == []
+
+
 def test_trials_do_not_hide_the_runs_under_the_attacks_of_papers(
     monkeypatch: pytest.MonkeyPatch, track: TunedTrack
 ) -> None:

@@ -957,9 +957,7 @@ def test_all_formats_print_every_label(results: Path) -> None:
         assert all(label in written for label in (*table.rows, *labels(table))) and written.endswith("\n")
 
 
-def test_a_table_counts_rounds_until_an_accuracy_is_reached(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_counts_rounds_until_an_accuracy_is_reached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed, accuracy in enumerate((0.9, 0.6)):
         make_run(tmp_path, accuracy=accuracy, seed=seed)  # rises in equal steps
     asked = ("table", "--results-dir", tmp_path, "--where", "seed=0", "--value")

@@ -57,7 +57,7 @@ def made_cells(
 ) -> list[End]:
     """The same of runs by their overrides; those in other states than ``ended`` cannot be made."""
     sweep = Sweep(cells=tuple(cells), results_dir=making.results_dir)
-    say(f"{what}: {len(sweep.cells)} runs")
+    say(f"{what}: {counted(len(sweep.cells), 'run')}")
     ends = take_quietly(sweep, making.jobs)
     failed = Counter(end.reason for end in ends if end.status not in ended)
     if failed:

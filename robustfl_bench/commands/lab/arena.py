@@ -26,6 +26,7 @@ from robustfl_bench.lab.arena import additions
 from robustfl_bench.lab.arena.answers import entries
 from robustfl_bench.lab.arena.order import TOP, contenders
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
+from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import NONE, Track, tracks
 from robustfl_bench.lab.arena.tuned import BOOKS, TunedTrack
 from robustfl_bench.lab.studies.inputs import median_length
@@ -39,6 +40,14 @@ from robustfl_bench.runner.experiment.plan import Request
 
 Protocol = Annotated[str, Argument("the arena's track (%(default)s)", "TRACK")]
 Partitions = Annotated[str | None, Argument("only these, such as iid,fang", "NAMES")]
+Book = Annotated[
+    str,
+    Argument(
+        "the rule book: plain, rules as they come at a rate chosen without attack, or tuned under attack in each panel "
+        "(%(default)s)",
+        choices=tuple(BOOKS),
+    ),
+]
 Attackers = Annotated[str | None, Argument("only these numbers of attackers, such as 5", "NUMBERS")]
 Output = Annotated[str, Argument("the entries' folder (%(default)s)", "FOLDER")]
 
@@ -58,14 +67,7 @@ class EnteredRule:
     overrides: Annotated[Sequence[str], Argument("of the rule, such as aggregator.stretch=2", "OVERRIDE")] = ()
     _: KW_ONLY
     protocol: Protocol = "silos"
-    book: Annotated[
-        str,
-        Argument(
-            "the rule book: plain, the rule as it comes at a rate chosen without attack, or tuned under attack in each "
-            "panel (%(default)s)",
-            choices=tuple(BOOKS),
-        ),
-    ] = "plain"
+    book: Book = "plain"
     partitions: Partitions = None
     attackers: Attackers = None
     attacks: Annotated[str | None, Argument("only these; none is always among them", "NAMES")] = None
@@ -148,6 +150,7 @@ class TriedAttack:
     overrides: Annotated[Sequence[str], Argument("of the attack, such as attack.factor=2", "OVERRIDE")] = ()
     _: KW_ONLY
     protocol: Protocol = "silos"
+    book: Book = "plain"
     partitions: Partitions = None
     attackers: Attackers = None
     rules: Annotated[str | None, Argument(f"only these (the best {TOP} of each panel)", "NAMES")] = None
@@ -165,7 +168,7 @@ def attack(asked: TriedAttack) -> None:
     folder = Path(asked.output) / name
     entries.check_folder(folder)
     content = compose.shown([experiment, "lr=1", f"attack={asked.attack}", *asked.overrides])["attack"]
-    arena = Arena(archive.kept(arena=True), asked.protocol)  # takes seconds
+    arena = Arena(archive.kept(arena=True), asked.protocol, BOOKS[asked.book])  # takes seconds
     chosen = {panel: _rules(panel, asked) for panel in _panels(arena, asked)}
     runs = {panel: _made_panel(arena, panel, rules, asked, name) for panel, rules in chosen.items()}
     found = [
@@ -174,7 +177,7 @@ def attack(asked: TriedAttack) -> None:
         for of in additions.additions(panel, arena.runs_of(panel), name, _column(arena, panel, table))
     ]
     result = additions.sheet(arena, name, found)
-    words = ["arena", "attack", asked.attack, *asked.overrides, "--protocol", asked.protocol]
+    words = ["arena", "attack", asked.attack, *asked.overrides, "--protocol", asked.protocol, "--book", asked.book]
     command = again(words, asked, ("partitions", "attackers", "rules", "seeds"))
     entry = entries.ArenaEntry(name, asked.protocol, "attack", content, command, archive.join(list(runs.values())))
     entry.write(folder, result)
@@ -216,10 +219,13 @@ def _made_panel(arena: Arena, panel: ArenaPanel, rules: Sequence[str], asked: Tr
     """The runs of the rules of a panel under the attack, after making what is missing."""
     words = [
         f"+experiment={arena.track.experiment}", f"attack={asked.attack}", *asked.overrides,
-        f"num_byzantine={panel.number}", f"partition={panel.partition}", f"aggregator={','.join(rules)}",
+        f"num_byzantine={panel.number}", f"partition={panel.partition}",
         f"seed={asked.seeds or ','.join(arena.track.swept['seed'])}",
     ]  # fmt: skip
-    return _made(words, asked.making, f"{name}: {arena.titled(panel)}")
+    own = grouped(((*arena.track.chosen(arena.table, rule, panel.partition, panel.number),), rule) for rule in rules)
+    made = [_made([*words, f"aggregator={','.join(alike)}", *chosen], asked.making, f"{name}: {arena.titled(panel)}")
+            for chosen, alike in own.items()]  # fmt: skip
+    return archive.join(made)
 
 
 def _column(arena: Arena, panel: ArenaPanel, runs: pd.DataFrame) -> additions.Column:

@@ -19,7 +19,6 @@ from robustfl_bench.lab.arena.track import (
     NONE,
     SERVER,
     ArenaRun,
-    Beside,
     Track,
     by_number,
     track_and_runs,
@@ -243,13 +242,8 @@ class Arena:
         return [*self.alone, *(run for run in own if run.rule != SERVER)] if self.alone else own
 
     def under(self, *attacks: str) -> list[ArenaRun]:
-        """The runs under attacks that the track itself lacks, at the rates of the track; none of a tuned book, whose
-        rates are others."""
-        if type(self.track) is not Track:
-            return []
-        rates = {(run.rule, run.partition): run.lr for run in self.runs if run.validated}
-        read = Beside(self.track.name, attacks).read(self.table, "validation_accuracy")
-        return [run for run, share in read if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]
+        """The runs under attacks that the track's list lacks, at the settings of its own runs."""
+        return self.track.under(self.table, self.runs, attacks)
 
     def row(self, number: int) -> list[ArenaPanel]:
         """The panels with this number of attackers."""

@@ -250,6 +250,16 @@ class Track:
         return [replace(run, validated=True) if (run.rule, run.partition) in chosen else run for run in measured
                 if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
+    def chosen(self, table: pd.DataFrame, rule: str, partition: str, number: int) -> list[str]:
+        """The overrides of a rule in a panel that the experiment lacks: none, as it chooses the rate itself."""
+        return []
+
+    def under(self, table: pd.DataFrame, runs: Iterable[ArenaRun], attacks: Iterable[str]) -> list[ArenaRun]:
+        """The runs of ``records.load`` under attacks that the list lacks, at the rates of its own ``runs``."""
+        rates = {(run.rule, run.partition): run.lr for run in runs if run.validated}
+        read = Beside(self.name, attacks).read(table, "validation_accuracy")
+        return [run for run, share in read if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]
+
     def read(self, table: pd.DataFrame, validated_by: str) -> Sequence[tuple[ArenaRun, str | None]]:
         """The runs of ``records.load`` that belong to this protocol at any rate, each with its share of validation
         data, or None. The accuracy of a run with one is its column ``validated_by``.

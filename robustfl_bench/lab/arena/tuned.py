@@ -19,7 +19,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena import decision
 from robustfl_bench.lab.arena.rows import grouped, worst_case
-from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Track, validation_share
+from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Beside, Track, validation_share
 from robustfl_bench.runner.config import compose, options
 
 SCALES = (0.1, 0.3, 1.0)
@@ -116,19 +116,24 @@ class TunedTrack(Track):
     def runs(self, table: pd.DataFrame) -> list[ArenaRun]:
         """The runs of ``records.load`` at the choice of their panel; those without attack stand in each panel that
         chose so. The honest clients' mean is that of the plain book."""
-        read = self.read(table, _VALIDATED)
-        measured = [run for run, share in read if share is None]
-        by_trial = grouped(
-            ((_option(run), run.partition, TunedTrial(run.lr, run.options)), run)
-            for run in measured
-            if run.attack in self.swept["attack"]
-        )
-        found = [run for run in measured if run.attack == HONEST]
-        for (rule, partition, number), choice in self._chosen(read).items():
-            found += [replace(run, rule=rule, num_byzantine=number, validated=True)
-                      for run in by_trial.get((rule, partition, choice.trial), ())
-                      if run.num_byzantine in (0, number) and run.declared in (None, number)]  # fmt: skip
-        return found
+        measured = [run for run, share in self.read(table, _VALIDATED) if share is None]
+        own = [run for run in measured if run.attack in self.swept["attack"]]
+        return [*(run for run in measured if run.attack == HONEST), *self._at_choices(table, own)]
+
+    def chosen(self, table: pd.DataFrame, rule: str, partition: str, number: int) -> list[str]:
+        return self.choices(table)[rule, partition, number].trial.words
+
+    def under(self, table: pd.DataFrame, runs: Iterable[ArenaRun], attacks: Iterable[str]) -> list[ArenaRun]:
+        read = Beside(self.name, attacks).read(table, _VALIDATED)
+        return self._at_choices(table, [run for run, share in read if share is None])
+
+    def _at_choices(self, table: pd.DataFrame, runs: Iterable[ArenaRun]) -> list[ArenaRun]:
+        """Those of the ``runs`` at the choice of their panel."""
+        by_trial = grouped(((_option(run), run.partition, TunedTrial(run.lr, run.options)), run) for run in runs)
+        return [replace(run, rule=rule, num_byzantine=number, validated=True)
+                for (rule, partition, number), choice in self.choices(table).items()
+                for run in by_trial.get((rule, partition, choice.trial), ())
+                if run.num_byzantine in (0, number) and run.declared in (None, number)]  # fmt: skip
 
     def _chosen(self, read: Iterable[tuple[ArenaRun, str | None]]) -> dict[Place, TunedChoice]:
         """The choices by the runs of ``read``."""
