@@ -193,8 +193,9 @@ def table(
     value: Annotated[
         Sequence[str],
         Argument(
-            f"for a sweep: the value to show, repeatable (final_accuracy): {', '.join(KNOWN)}, rounds_to_80 (the "
-            "first evaluated round with a test accuracy of 80%), or any column of metrics.csv; for a paper's table: last_accuracy or last_error, the mean of ten rounds",
+            f"for a sweep: the value to show, repeatable (final_accuracy): {', '.join(KNOWN)}, rounds_to_80 (the first "
+            "evaluated round with a test accuracy of 80%), or any column of metrics.csv; for a paper's table: "
+            "last_accuracy or last_error, the mean of ten rounds",
             "NAME",
         ),
     ] = (),

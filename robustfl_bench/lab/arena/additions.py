@@ -35,9 +35,9 @@ Column = Mapping[str, Mapping[str, float]]
 class Addition:
     """A rule in a panel under a new attack, ``by``, over the seeds that have it and the whole list.
 
-    ``least`` is the rule's worst case under the list, reached by ``attack``; ``own`` its accuracy under the new attack;
-    both in percent, means over seeds, the latter of ``by_seed``. ``harm`` is their difference, positive where the new attack is worse. ``score``
-    is ``own`` as a score of the panel.
+    ``least`` is the rule's worst case under the list, reached by ``attack``; ``own`` its accuracy under the new attack,
+    the mean of ``by_seed``; all in percent, means over seeds. ``harm`` is their difference, positive where the new
+    attack is worse. ``score`` is ``own`` as a score of the panel.
     """
 
     panel: ArenaPanel
