@@ -102,13 +102,18 @@ def test_functions_of_python_are_given_as_they_are(mine: str) -> None:
         ("metrics=mine_m:nothing", 2, "metrics: cannot import mine_m:nothing"),
         ("metrics=mine_m:recall", 2, "metrics: recall is the name of another metric"),
         ("metrics=mine_m:word", 1, "metric word must return a number, or numbers by name, got 'good'"),
+        (
+            "metrics=robustfl_bench.metrics:client_accuracy dataset=linear_mixture partition=natural",
+            2,
+            "client_accuracy needs a data set with classes",
+        ),
         ("metrics=mine_m:words", 1, "metric words must return a number, or numbers by name, got {'of': [2, 1]}"),
         ("metrics=mine_m:divides", 1, "metric divides raised ZeroDivisionError: division by zero"),
         ("metrics=mine_m:leaves", 1, "metric leaves called sys.exit(0)"),
     ],
 )
 def test_a_mistake_is_one_line(bench: Bench, mine: str, words: str, code: int, message: str) -> None:
-    bench(*TINY, words.replace("mine_m", mine)).refused(code, message.replace("mine_m", mine))
+    bench(*TINY, *words.replace("mine_m", mine).split()).refused(code, message.replace("mine_m", mine))
 
 
 def test_a_metric_that_raises_leaves_the_result_that_was_there(bench: Bench, tmp_path: Path, mine: str) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from robustfl_bench.base.errors import ConfigError
+
 Pairs = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
@@ -19,8 +21,10 @@ def client_accuracy(
 
     Where the data set has clients of its own and ``validation_share`` holds samples of each out, it is the accuracy on
     these. Elsewhere it is the accuracy on the test set with the classes in the client's own shares: the ``recall``
-    (c,) of each class, times its share.
+    (c,) of each class, times its share. Raises ConfigError for data without classes.
     """
+    if not recall:
+        raise ConfigError("client_accuracy needs a data set with classes, and this one has numbers to predict")
     if held_out is None:
         shares = [np.bincount(y, minlength=len(recall)) / len(y) for _, y in clients]
         found = [float(share[held] @ np.asarray(recall)[held]) for share in shares for held in [share > 0]]
