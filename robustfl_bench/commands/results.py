@@ -194,7 +194,7 @@ def table(
         Sequence[str],
         Argument(
             f"for a sweep: the value to show, repeatable (final_accuracy): {', '.join(KNOWN)}, rounds_to_80 (the first "
-            "evaluated round with a test accuracy of 80%), or any column of metrics.csv; for a paper's table: "
+            "evaluated round with a test accuracy of 80%%), or any column of metrics.csv; for a paper's table: "
             "last_accuracy or last_error, the mean of ten rounds",
             "NAME",
         ),
