@@ -122,15 +122,23 @@ def test_the_table_of_the_readme_has_every_case_and_says_where_nothing_was_run(
     assert "| attackers plant a backdoor | not run |" in nothing
 
 
-def test_beside_the_answer_stands_what_the_rule_keeps_on_images(arena: Arena) -> None:
-    both = [*decisions.cases({"digits": arena, decisions.IMAGES: arena})]
-    _, _, keeps, images, *_ = printed(both, "iid")
+def test_beside_the_answer_stands_what_the_rule_keeps_elsewhere(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where enough rules met attackers who search."""
+    given = dict.fromkeys(("digits", *decisions.ELSEWHERE), arena)
+    unsearched = next(case for case in decisions.cases(given) if case["arena"] == "digits")
+    assert unsearched["elsewhere"] == [] and "momentum" in unsearched["not_tried"]
+    monkeypatch.setattr(decisions, "ENOUGH", 0)
+    both = [*decisions.cases(given)]
+    _, _, keeps, others, *_, left = printed(both, "iid")
     assert keeps.startswith("Keeps 75 (75 to 75) under")
-    assert images == "On images (digits, 8 x 8) it keeps 75 (75 to 75) under worst."
+    assert others == (
+        "On digits it keeps 75 (75 to 75) under worst; on digits it keeps 75 (75 to 75) under worst; with momentum it "
+        "keeps 75 (75 to 75) under worst; where clients drop out it keeps 75 (75 to 75) under worst."
+    )
+    assert "digits, digits and digits" in left and "momentum" not in left and "absent" not in left
     like, *_ = decisions.table(both, {"silos": arena}).splitlines()[2:]
-    assert "| 75 (75 to 75) under worst; on digits 75 (75 to 75) |" in like
-    lacking = decisions.on_images(both[0] | {"attackers": 3}, arena)
-    assert lacking is None, "no panel there has this share of attackers"
+    assert "| 75 (75 to 75) under worst; on digits 75 (75 to 75); " in like
+    assert decisions.elsewhere(both[0] | {"attackers": 3}, "fashion", arena) is None, "no panel has this share"
 
 
 def test_the_readme_decides_on_its_first_screen_in_few_words() -> None:

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.lab.arena.additions import GOALS
+from robustfl_bench.lab.arena.additions import GOALS, SEARCHING
 from robustfl_bench.lab.arena.answers.recommend import recommend
 from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
-from robustfl_bench.lab.arena.panels import REFERENCE, Arena
+from robustfl_bench.lab.arena.panels import ENOUGH, REFERENCE, Arena
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.views.targeted import targeted
-from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA
+from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA, listed
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.runner.config.names import readable
 
@@ -31,7 +31,18 @@ ROWS = (
 """The first cases of the table in words, each with its partition and whether the server has data."""
 
 IMAGES = "fashion"
-"""The track that has the panels of the first one on images."""
+"""The track in which attackers with a goal met the rules."""
+
+ELSEWHERE = {
+    IMAGES: "on {data}",
+    "text": "on {data}",
+    "silos_momentum": "with momentum",
+    "silos_dropout": "where clients drop out",
+}
+"""The tracks that have panels of the first one under other conditions, and these in words."""
+
+_TRIED = {"silos_momentum": "momentum", "silos_dropout": "rounds in which some clients are absent"}
+"""What a track has that ``not_tried`` says of the others."""
 
 _LASTING = "robustfl-bench -m +experiment=backdoor_persistence"
 
@@ -47,34 +58,35 @@ def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
                 for number, partition in [place for place in arena.panels if place not in answered]:
                     with suppress(ConfigError):  # too little was run to say anything
                         found = [recommend(arena, partition, str(number), reads).facts for reads in (False, True)]
-                        plain = book is Track and name != IMAGES
-                        yield from [_with_images(case, arenas.get(IMAGES)) if plain else case for case in found]
+                        plain = book is Track and name not in ELSEWHERE
+                        yield from [_with_others(case, arenas) if plain else case for case in found]
                         answered.add((number, partition))
 
 
-def _with_images(case: Facts, arena: Arena | None) -> Facts:
-    """The case with what its rule keeps on images."""
-    images = on_images(case, arena)
-    beside = f" and {images['data'].partition(',')[0]}" if images else ""
-    tried = [f"{words}{beside}" if words.startswith(OTHER_DATA) else words for words in case["not_tried"]]
-    return {**case, "images": images, "not_tried": tried}
+def _with_others(case: Facts, arenas: Mapping[str, Arena]) -> Facts:
+    """The case with what its rule keeps elsewhere."""
+    found = [there for name in ELSEWHERE if name in arenas and (there := elsewhere(case, name, arenas[name]))]
+    data = [there["where"].removeprefix("on ") for there in found if ELSEWHERE[there["arena"]].startswith("on ")]
+    tried = [_TRIED[there["arena"]] for there in found if there["arena"] in _TRIED]
+    left = [listed([words, *data]) if words.startswith(OTHER_DATA) else words for words in case["not_tried"]]
+    return {**case, "elsewhere": found, "not_tried": [words for words in left if words not in tried]}
 
 
-def on_images(case: Facts, arena: Arena | None) -> Facts | None:
-    """What the rule to use keeps on images, in the panel of the same partition and share of attackers; None where it
-    was not run under all attacks there."""
-    if arena is None or case["use"] is None:
+def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
+    """What the rule to use keeps in another track, in the panel of the same partition and share of attackers; None
+    where it was not run there under all attacks, or few rules met those who search."""
+    if case["use"] is None:
         return None
     rule, share = case["use"]["rule"], case["attackers"] / case["clients"]
     for (number, partition), panel in arena.panels.items():
+        met = [of for of in panel.standings.values() if SEARCHING[-1] in of.beyond]
         if (partition, number / arena.track.clients) == (case["partition"], share) and rule in panel.standings:
-            standing, met = panel.standings[rule], rule not in panel.unmet
-            if panel.is_whole(rule) and met and not math.isnan(standing.score.value):
+            standing, is_searched = panel.standings[rule], len(met) >= ENOUGH and rule not in panel.unmet
+            if panel.is_whole(rule) and is_searched and not math.isnan(standing.score.value):
                 bounds = panel.interval(standing)
                 interval = [round(bounds.low, 2), round(bounds.high, 2)] if bounds else None
-                name, *shape = conditions(arena).data.split(", ")
-                data = ", ".join([readable(name), *shape])
-                return {"arena": arena.track.name, "data": data, "attack": standing.attack,
+                where = ELSEWHERE[track].format(data=readable(conditions(arena).data.partition(", ")[0]))
+                return {"arena": track, "where": where, "attack": standing.attack,
                         "own_samples": own_samples(arena),
                         "score": round(standing.score.value, 2), "interval": interval}  # fmt: skip
     return None
@@ -114,9 +126,10 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     use = case["use"]
     if use is None:
         return "too little was run to say", f"`{case['more']}`", ""
-    images = case.get("images")
-    whose = f"{images['own_samples']} keep " if images and use["rule"] == ALONE else ""
-    there = f"; on {images['data'].partition(',')[0]} {whose}{scored(images)}" if images else ""
+    there = ""
+    for other in case.get("elsewhere", ()):
+        whose = f"{other['own_samples']} keep " if use["rule"] == ALONE else ""
+        there += f"; {other['where']} {whose}{scored(other)}"
     first, *others = case["group"]
     line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
     if use["rule"] == ALONE:
