@@ -62,9 +62,9 @@ Made by `make arena`. [The arena](README.md) has the protocol.
 
 OTHERS = """# Other tracks of the arena
 
-Made by `make arena`. Scores are as in [version 3](silos.md), but of lists of attacks alone, without attackers who
-search. A track has the runs of some of its rules so far, and says below its tables what is missing and which command
-makes it.
+Made by `make arena`. Scores are as in [version 3](silos.md); rules that met no attackers who search are marked where
+others did. A track has the runs of some of its rules so far, and says below its tables what is missing and which
+command makes it.
 
 """
 
