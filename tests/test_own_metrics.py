@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from robustfl_bench.metrics import client_accuracy
 
 import robustfl_bench as rb
 from tests.conftest import Bench, contents, only_run
@@ -139,6 +140,14 @@ def test_they_survive_a_kill(bench: Bench, tmp_path: Path, mine: str) -> None:
 
 
 CLIENT = "robustfl_bench.metrics:client_accuracy"
+
+
+def test_a_ready_made_metric_is_the_same_from_python_and_on_the_command_line(bench: Bench) -> None:
+    rb.run(rounds=2, num_clients=6, num_byzantine=0, partition="iid", metrics=[client_accuracy])
+    asked = bench("rounds=2", "num_clients=6", "num_byzantine=0", "partition=iid", f"metrics={CLIENT}")
+    assert asked.code == 0 and asked.out.startswith("stored result") and not asked.err
+
+
 OF_CLIENTS = """
 def samples(clients, ids, held_out):
     owned = {f"own_{i}": x.flat[0] for i, (x, y) in zip(ids, clients)}

@@ -109,7 +109,7 @@ def target_of(made: Any) -> str:
         raise ConfigError(f"{name} must be defined at the top level of a module, or in a cell of a notebook")
     room = public.public(module.rpartition(".")[0])
     own = module.startswith(f"{public.PACKAGE.name}.") and public.modules_of(room).get(name) == module
-    return f"{room if own else module}.{name}"
+    return f"{room if own else public.public(module)}.{name}"
 
 
 def _plain(place: str, value: Any) -> Any:
