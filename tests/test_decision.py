@@ -16,7 +16,7 @@ from robustfl_bench.commands import results
 from robustfl_bench.lab.arena import decision
 from robustfl_bench.lab.arena.decision import decide, lines, number_meant, partition_meant
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.track import Track
+from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.runner.config import compose
 from scripts.generators import decisions
 from tests.arenas import arena_of, every_run, honest_runs
@@ -87,6 +87,15 @@ def test_of_several_kinds_of_label_skew_one_is_asked_for(asked: str) -> None:
     with pytest.raises(ConfigError, match=rf"{asked}' can mean mild_dirichlet \(.*fang \(.*step \(.*pathological \("):
         partition_meant(PARTITIONS, asked)
     assert partition_meant(["iid", "step"], asked) == "step"
+
+
+@pytest.mark.parametrize("asked", [*decision.OTHERWISE])
+def test_what_is_no_partition_has_a_line_that_answers_it(asked: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{asked}' is no partition, which says what clients hold; ask robustfl-res"):
+        partition_meant(PARTITIONS, asked)
+    words = decision.OTHERWISE[asked].split()
+    named = words[words.index("--track") + 1] if "--track" in words else words[2]
+    assert named in tracks() and "mild_dirichlet" in Track(named).swept["partition"]
 
 
 def test_a_share_that_was_not_run_names_the_nearest_and_the_line_for_it() -> None:

@@ -47,6 +47,17 @@ MEANT = {
 }
 """What users call the partitions; several names of partitions where it is not one of them."""
 
+_RECOMMEND = "robustfl-results recommend --track {} --partition mild_dirichlet --attackers 0.2"
+
+OTHERWISE = {
+    **dict.fromkeys(("text", "words", "nlp", "language"), _RECOMMEND.format("text")),
+    **dict.fromkeys(("images", "fashion", "vision"), _RECOMMEND.format("fashion")),
+    "momentum": _RECOMMEND.format("silos_momentum"),
+    **dict.fromkeys(("dropout", "absent", "stragglers", "availability"), _RECOMMEND.format("silos_dropout")),
+    **dict.fromkeys(("backdoor", "backdoors", "targeted"), "robustfl-results arena fashion --view targeted"),
+}
+"""What users ask for that is no partition, and the line that answers it."""
+
 _NEAR = 0.005  # of the clients: shares that differ by less are the same
 
 
@@ -89,6 +100,8 @@ def partition_meant(known: Sequence[str], asked: str) -> str:
     if meant:
         kinds = ", ".join(f"{partition} ({SKEWED[partition]})" for partition in meant)
         raise ConfigError(f"partition {asked!r} can mean {kinds}; ask for one of these, as --partition {meant[0]}")
+    if name in OTHERWISE:
+        raise ConfigError(f"{asked!r} is no partition, which says what clients hold; ask {OTHERWISE[name]}")
     close = similar(asked, known)
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
     raise ConfigError(f"unknown partition {asked!r}; {hint}")
