@@ -210,6 +210,23 @@ def test_a_rule_that_only_attackers_who_plan_bring_down_is_named(raced: Arena, m
     assert "Without them caf would be ahead with 52; they leave 25 (20 to 30)." in found.limits()
 
 
+def test_other_tracks_show_the_best_that_met_attackers_who_search(
+    raced: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "ENOUGH", 3)
+    panel = planning_in(raced, spread=0.01)
+    table = findings.elsewhere(raced, {"text": raced, "silos": raced})
+    (row,) = table.rows
+    shown = dict(zip(table.heading, (cell.text for cell in row), strict=True))
+    assert shown["rules"] == str(len(panel.standings) - 1) and shown["searched"] == "2", "krum and caf"
+    assert shown["own samples"].startswith(f"{panel.standings['server'].score.value:.1f} (")
+    assert (
+        shown["best rule"].startswith(f"krum {panel.standings['krum'].score.value:.1f} (")
+        and shown["with server data"] == ""
+    ), "none of them met it"
+    assert shown["order of silos"] == "1.00"
+
+
 def test_each_panel_says_how_often_its_tests_err(raced: Arena) -> None:
     panel = raced.panels[5, "iid"]
     words = errors(raced, panel)

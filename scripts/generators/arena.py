@@ -99,6 +99,7 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     blocks: dict[str, Callable[[Arena], str]] = {
         "decisions": lambda _: decisions.table(known, arenas),
         "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
+        "elsewhere": lambda arena: sheets.markdown([findings.elsewhere(arena, arenas)]),
         "findings": lambda arena: "\n\n".join(part.rstrip("\n") for part in _findings(arena, arenas)),
     }
     for readme in READMES:

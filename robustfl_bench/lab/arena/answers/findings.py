@@ -239,6 +239,28 @@ def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
     return conditioned(tabled("findings.glance", records, arena=arena, earlier=earlier, NEAR=NEAR), arena)
 
 
+ELSEWHERE = ("fashion", "fashion_momentum", "text", "silos_dropout", "devices", "hospitals")
+"""Tracks with other data or conditions than the panels of ``at_a_glance``."""
+
+
+def elsewhere(arena: Arena, others: Mapping[str, Arena]) -> Sheet:
+    """What the server alone and the best rules keep in the panel with most rules of each track of ELSEWHERE, of the
+    rules that met the strongest attack, and how alike their order is to that of the same panel of the ``arena``."""
+    records = []
+    for other in (others[name] for name in ELSEWHERE if name in others):
+        place, panel = max(other.panels.items(), key=lambda item: len(item[1].standings))
+        met = [rule for rule in contenders(panel) if rule not in panel.unmet]
+        best = {reads: next((rule for rule in met if (SERVER_DATA in other.needs.of(rule)) == reads), None)
+                for reads in page.DIVISIONS.values()}  # fmt: skip
+        kept = [f"{rule} {_score(panel, rule)}" if rule else "" for rule in best.values()]
+        records.append({
+            "other": other, "panel": panel, "rules": contenders(panel), "met": met,
+            "alone": [_score(panel, SERVER), *kept],
+            "order": _beside(other.by_list[place], arena),
+        })  # fmt: skip
+    return tabled("findings.elsewhere", records, arena=arena)
+
+
 def above_the_server(arena: Arena) -> str:
     """Where rules score above the server's own samples alone, and which of those that read them do everywhere."""
     panels = [panel for panel in arena.panels.values() if panel.server]
