@@ -141,12 +141,14 @@ def test_beside_the_answer_stands_what_the_rule_keeps_elsewhere(arena: Arena, mo
     _, _, keeps, others, *_, left = printed(both, "iid")
     assert keeps.startswith("Keeps 75 (75 to 75) under")
     assert others == (
-        "On digits it keeps 75 (75 to 75) under worst; on digits it keeps 75 (75 to 75) under worst; with momentum it "
-        "keeps 75 (75 to 75) under worst; where clients drop out it keeps 75 (75 to 75) under worst."
+        "On digits it keeps 75 (75 to 75) under worst; on digits it keeps 75 (75 to 75) under worst; on digits with "
+        "momentum it keeps 75 (75 to 75) under worst; where clients drop out it keeps 75 (75 to 75) under worst."
     )
     assert "digits, digits and digits" in left and "momentum" not in left and "absent" not in left
     like, *_ = decisions.table(both, {"silos": arena}).splitlines()[2:]
-    assert "| 75 (75 to 75) under worst; on digits 75 (75 to 75); " in like
+    assert (
+        "| 75 (75 to 75) under worst; elsewhere 75 (digits), 75 (digits), 75 (digits with momentum), 75 (where" in like
+    )
     assert decisions.elsewhere(both[0] | {"attackers": 3}, "fashion", arena) is None, "no panel has this share"
 
 

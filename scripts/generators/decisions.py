@@ -36,12 +36,12 @@ IMAGES = "fashion"
 ELSEWHERE = {
     IMAGES: "on {data}",
     "text": "on {data}",
-    "silos_momentum": "with momentum",
+    "fashion_momentum": "on {data} with momentum",
     "silos_dropout": "where clients drop out",
 }
 """The tracks that have panels of the first one under other conditions, and these in words."""
 
-_TRIED = {"silos_momentum": "momentum", "silos_dropout": "rounds in which some clients are absent"}
+_TRIED = {"fashion_momentum": "momentum", "silos_dropout": "rounds in which some clients are absent"}
 """What a track has that ``not_tried`` says of the others."""
 
 _LASTING = "robustfl-bench -m +experiment=backdoor_persistence"
@@ -66,7 +66,7 @@ def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
 def _with_others(case: Facts, arenas: Mapping[str, Arena]) -> Facts:
     """The case with what its rule keeps elsewhere."""
     found = [there for name in ELSEWHERE if name in arenas and (there := elsewhere(case, name, arenas[name]))]
-    data = [there["where"].removeprefix("on ") for there in found if ELSEWHERE[there["arena"]].startswith("on ")]
+    data = [there["where"].removeprefix("on ") for there in found if ELSEWHERE[there["arena"]].endswith("{data}")]
     tried = [_TRIED[there["arena"]] for there in found if there["arena"] in _TRIED]
     left = [listed([words, *data]) if words.startswith(OTHER_DATA) else words for words in case["not_tried"]]
     return {**case, "elsewhere": found, "not_tried": [words for words in left if words not in tried]}
@@ -126,11 +126,9 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     use = case["use"]
     if use is None:
         return "too little was run to say", f"`{case['more']}`", ""
-    there = ""
-    for other in case.get("elsewhere", ()):
-        whose = f"{other['own_samples']} keep " if use["rule"] == ALONE else ""
-        there += f"; {other['where']} {whose}{scored(other)}"
-    first, *others = case["group"]
+    others = [f"{other['score']:.0f} ({other['where'].removeprefix('on ')})" for other in case.get("elsewhere", ())]
+    there = f"; elsewhere {', '.join(others)}" * bool(others)
+    first, *tied_with = case["group"]
     line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
     if use["rule"] == ALONE:
         best = f"the best of {case['compared']}, {linked(first['rule'])}, keeps {first['score']:.0f}"
@@ -138,7 +136,7 @@ def _answer(case: Facts) -> tuple[str, str, str]:
         advice = f"train on your own {samples}" if case["server_data"] else f"label {samples} and train on them alone"
         return f"**{advice}**: {best}", line, scored(use) + there
     words = linked(use["rule"]) if use["is_safe"] else f"nothing is safe; the best is {linked(use['rule'])}"
-    tied = f", tied with {len(others)} more" * bool(others)
+    tied = f", tied with {len(tied_with)} more" * bool(tied_with)
     alone = case["server_alone"]
     doubt = f", not shown above your {case['own_samples']} alone ({alone['score']:.0f})" if use["doubt"] else ""
     return f"{words}{tied}{doubt}", line, f"{scored(use)} under {use['attack']}{there}"

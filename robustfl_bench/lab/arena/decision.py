@@ -52,7 +52,7 @@ _RECOMMEND = "robustfl-results recommend --track {} --partition mild_dirichlet -
 OTHERWISE = {
     **dict.fromkeys(("text", "words", "nlp", "language"), _RECOMMEND.format("text")),
     **dict.fromkeys(("images", "fashion", "vision"), _RECOMMEND.format("fashion")),
-    "momentum": _RECOMMEND.format("silos_momentum"),
+    "momentum": _RECOMMEND.format("fashion_momentum"),
     **dict.fromkeys(("dropout", "absent", "stragglers", "availability"), _RECOMMEND.format("silos_dropout")),
     **dict.fromkeys(("backdoor", "backdoors", "targeted"), "robustfl-results arena fashion --view targeted"),
 }
