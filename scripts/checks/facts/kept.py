@@ -147,6 +147,14 @@ def arena_of(track: str) -> Any:
     return Arena(_runs_of_arena(), track)
 
 
+@cache
+def tuned_arena_of(track: str) -> Any:
+    from robustfl_bench.lab.arena.panels import Arena
+    from robustfl_bench.lab.arena.tuned import TunedTrack
+
+    return Arena(_runs_of_arena(), track, TunedTrack)
+
+
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
