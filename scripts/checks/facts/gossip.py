@@ -3,7 +3,7 @@
 from functools import partial
 
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import ends, extremes, percent, runs
+from scripts.checks.facts.kept import ends, percent, runs
 
 
 def at_nodes(attack: str, *rules: str) -> list[float]:
@@ -23,11 +23,6 @@ def monna(rule: str, attack: str, beta: float = 0.99, declared: int = 5, topolog
     same = f"aggregator == '{rule}' and attack == '{attack}' and `local_update.beta` == {beta} and rounds == 600"
     where = f"num_byzantine_declared == {declared} and `protocol.topology` == '{topology}'"
     return percent("gossip/monna_runs.csv", f"{same} and {where}")[0]
-
-
-def minutes_of_monna() -> list[float]:
-    """The least and the most minutes of a run of 600 rounds there."""
-    return extremes("gossip/monna_runs.csv", "rounds == 600", column="seconds", factor=1 / 60)
 
 
 def round_by_round(local_update: str) -> list[float]:
@@ -81,7 +76,6 @@ FACTS = (
         "with 15 honest neighbours drawn once, MoNNA has {:.2f}%.",
         lambda: [monna("monna", "lie", topology="from_file")],
     ),
-    Fact("as a run takes {:.0f} to {:.0f} minutes of a core", minutes_of_monna),
     *(
         Fact(f"| {words} |{' {:.2f} |' * 4}", partial(round_by_round, kind))
         for kind, words in (

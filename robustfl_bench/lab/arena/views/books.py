@@ -81,7 +81,7 @@ def books(arena: Arena) -> list[Books]:
     choices = tuned.track.choices(arena.table) if isinstance(tuned.track, TunedTrack) else {}
     rates = {(run.rule, run.partition): run.lr for run in arena.runs}
     found = []
-    for (count, partition), other in tuned.panels.items():
+    for (count, partition), other in tuned.by_list.items():
         plain = arena.by_list[count, partition]
         rules = [
             Tuning(rule, rates[rule, partition], standing, other.standings[rule], choices[rule, partition, count])
