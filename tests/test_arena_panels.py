@@ -61,6 +61,8 @@ def test_seeds_collapse_below_the_server_alone_and_at_chance(server: float | Non
     runs += [run("server", "ipm", server), run("server", "lie", server)] if server else []
     found = panel(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)])
     assert found.standings["r"].attack == "ipm" and found.collapsed(found.standings["r"]) == words
+    unknown = panel(track_of("ipm"), "iid", 5, [run("r", "ipm", level, recall=None) for level in (0.04,)])
+    assert not unknown.chance and unknown.collapsed(unknown.standings["r"]) == "1 of 1", "no run has recalls"
 
 
 def test_rules_with_all_attacks_come_first_and_only_they_are_among_the_best() -> None:

@@ -153,7 +153,8 @@ class ArenaPanel:
     def collapsed(self, standing: Standing) -> str:
         """In how many seeds of the worst case a rule keeps less than the server alone does, or guesses; in words."""
         alone = self.server.worst if self.server else -math.inf
-        low = [at for at in standing.under.values() if at < alone or at_chance(at / 100, round(100 / self.chance))]
+        classes = round(100 / self.chance) if self.chance else math.inf
+        low = [at for at in standing.under.values() if at < alone or at_chance(at / 100, classes)]
         return f"{len(low)} of {len(standing.under)}" if standing.under else ""
 
     def fails(self, standing: Standing) -> list[str]:

@@ -344,7 +344,7 @@ def constant_accuracies(dataset: str) -> list[float]:
     return [count / sum(samples) for count in samples]
 
 
-def at_chance(accuracy: float, classes: int) -> bool:
+def at_chance(accuracy: float, classes: float) -> bool:
     """Whether an accuracy, a fraction, is that of a model that has not learned to tell ``classes`` classes apart."""
     guessing = 1 / classes
     return accuracy < guessing + SHARE * (1 - guessing)
