@@ -9,20 +9,16 @@ from torch.nn import functional
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import one_of
 from robustfl_bench.parts.models.base import Model
-from robustfl_bench.parts.models.resnet20 import normalisation
+from robustfl_bench.parts.models.resnet20 import Block, normalisation
 
 CHANNELS = (64, 128, 256, 512)
 
 
-class Block(nn.Module):
+class ProjectedBlock(Block):
     """Two 3x3 convolutions and a shortcut: the input, or where the shape changes a 1x1 convolution of it (option B)."""
 
     def __init__(self, before: int, after: int, stride: int, norm: str) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
-        self.norm1 = normalisation(norm, after)
-        self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
-        self.norm2 = normalisation(norm, after)
+        super().__init__(before, after, stride, norm)
         self.shortcut = nn.Sequential()
         if before != after:
             self.shortcut.append(nn.Conv2d(before, after, 1, stride, bias=False)).append(normalisation(norm, after))
@@ -53,7 +49,8 @@ class ResNet18(Model):
         first = nn.Conv2d(input_shape[0], before, 3, padding=1, bias=False)
         layers: list[nn.Module] = [first, normalisation(self.norm, before), nn.ReLU()]
         for after in CHANNELS:
-            layers += [Block(before, after, 1 if before == after else 2, self.norm), Block(after, after, 1, self.norm)]
+            layers.append(ProjectedBlock(before, after, 1 if before == after else 2, self.norm))
+            layers.append(ProjectedBlock(after, after, 1, self.norm))
             before = after
         layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, num_classes)]
         module = nn.Sequential(*layers)
