@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.lab.arena.additions import GOALS, SEARCHING
+from robustfl_bench.lab.arena.additions import GOALS
 from robustfl_bench.lab.arena.answers.recommend import recommend
 from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
@@ -79,9 +79,8 @@ def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
         return None
     rule, share = case["use"]["rule"], case["attackers"] / case["clients"]
     for (number, partition), panel in arena.panels.items():
-        met = [of for of in panel.standings.values() if SEARCHING[-1] in of.beyond]
         if (partition, number / arena.track.clients) == (case["partition"], share) and rule in panel.standings:
-            standing, is_searched = panel.standings[rule], len(met) >= ENOUGH and rule not in panel.unmet
+            standing, is_searched = panel.standings[rule], len(panel.met) >= ENOUGH and rule not in panel.unmet
             if panel.is_whole(rule) and is_searched and not math.isnan(standing.score.value):
                 bounds = panel.interval(standing)
                 interval = [round(bounds.low, 2), round(bounds.high, 2)] if bounds else None

@@ -110,11 +110,16 @@ class ArenaPanel:
         return rule == SERVER or len(self.standings[rule].accuracies) == self.attacks
 
     @cached_property
+    def met(self) -> set[str]:
+        """The rules that met the strongest attack that searches, of those that were run in the panel."""
+        by_attack = ({rule for rule, of in self.standings.items() if attack in of.beyond} for attack in SEARCHING[::-1])
+        return next(filter(None, by_attack), set())
+
+    @cached_property
     def unmet(self) -> set[str]:
         """The rules that did not meet the strongest attack that searches, of those that were run in the panel: their
         scores are no more than upper bounds, and none of them leads."""
-        met = [attack for attack in SEARCHING if any(attack in of.beyond for of in self.standings.values())]
-        return {rule for rule, of in self.standings.items() if met and rule != SERVER and met[-1] not in of.beyond}
+        return {*self.standings} - {SERVER, *self.met} if self.met else set()
 
     @property
     def server(self) -> Standing | None:

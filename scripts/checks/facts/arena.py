@@ -1,6 +1,7 @@
 """The facts of results/arena/README.md."""
 
 from robustfl_bench.lab.arena.additions import SEARCHING
+from robustfl_bench.lab.arena.answers.findings import CONDITIONS
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.views.targeted import targeted
@@ -40,7 +41,7 @@ def searched(arena: Arena) -> tuple[dict[str, float], dict[str, float], list[str
     scores, listed = ({rule: of.score.value for rule, of in held.standings.items()}
                       for held in (panel, arena.by_list[place]))  # fmt: skip
     del listed[SERVER]
-    return scores, listed, sorted((rule for rule in listed if rule not in panel.unmet), key=lambda rule: -scores[rule])
+    return scores, listed, sorted((rule for rule in listed if rule in panel.met), key=lambda rule: -scores[rule])
 
 
 def tuned_under_search() -> list[float]:
@@ -58,15 +59,12 @@ def tuned_under_search() -> list[float]:
     return [like[best].value]
 
 
-OTHER_CONDITIONS = ("fashion", "fashion_momentum", "text", "silos_dropout")
-
-
 def of_fltrust() -> list[object]:
     """What FLTrust keeps under other conditions: under the list, then with attackers who search.
 
     Raises ValueError where a rule that met these keeps more than the server alone.
     """
-    found = {name: searched(arena_of(name)) for name in OTHER_CONDITIONS}
+    found = {name: searched(arena_of(name)) for name in CONDITIONS}
     for name, (scores, _, met) in found.items():
         if scores[met[0]] >= scores[SERVER]:
             raise ValueError(f"{name}: {met[0]} keeps more than the server alone")

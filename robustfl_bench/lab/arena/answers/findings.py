@@ -239,7 +239,10 @@ def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
     return conditioned(tabled("findings.glance", records, arena=arena, earlier=earlier, NEAR=NEAR), arena)
 
 
-ELSEWHERE = ("fashion", "fashion_momentum", "text", "silos_dropout", "devices", "hospitals")
+CONDITIONS = ("fashion", "fashion_momentum", "text", "silos_dropout")
+"""Tracks with a panel of ``at_a_glance`` on other data or under other conditions."""
+
+ELSEWHERE = (*CONDITIONS, "devices", "hospitals")
 """Tracks with other data or conditions than the panels of ``at_a_glance``."""
 
 
@@ -249,7 +252,7 @@ def elsewhere(arena: Arena, others: Mapping[str, Arena]) -> Sheet:
     records = []
     for other in (others[name] for name in ELSEWHERE if name in others):
         place, panel = max(other.panels.items(), key=lambda item: len(item[1].standings))
-        met = [rule for rule in contenders(panel) if rule not in panel.unmet]
+        met = [rule for rule in contenders(panel) if rule in panel.met]
         best = {reads: next((rule for rule in met if (SERVER_DATA in other.needs.of(rule)) == reads), None)
                 for reads in page.DIVISIONS.values()}  # fmt: skip
         kept = [f"{rule} {_score(panel, rule)}" if rule else "" for rule in best.values()]
