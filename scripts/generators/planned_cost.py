@@ -3,6 +3,14 @@
     python scripts/generators/planned_cost.py --csv results/planned/cost.csv --results results \
         +experiment=arena/digits seed=0 num_byzantine=5,10 partition=iid,step aggregator=krum,geomed
 
+The page has the command of the digits; the other lines of that file are those of
+
+    +setting=arena/digits seed=0 'lr=${chosen_rate:arena/digits_rates}' batch_size=32 rounds=30 eval_every=1 \
+        num_byzantine=10 partition=iid,step,pathological \
+        aggregator=trmean,krum,geomed,caf,fltrust,boba,norm_bound,clipped_clustering
+    +experiment=arena/image seed=0 num_byzantine=5 partition=iid,mild_dirichlet \
+        aggregator=trmean,krum,fltrust,clipped_clustering
+
 Values with commas make one run for each combination, as in a sweep. Every run goes to a run folder, and its line to the
 CSV: ``clean_seconds`` is the least of three trainings without attack, ``simulated_seconds`` that of all simulations,
 ``trainings`` their ratio, all measured in one process. A run whose folder is complete is not made again.
