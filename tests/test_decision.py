@@ -15,6 +15,7 @@ from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.commands import results
 from robustfl_bench.lab.arena import decision
 from robustfl_bench.lab.arena.decision import decide, lines, number_meant, partition_meant
+from robustfl_bench.lab.arena.order import UNSHOWN
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.runner.config import compose
@@ -71,6 +72,12 @@ def test_where_no_rule_is_worth_its_clients_the_answer_says_so(cases: Sequence[d
     unsafe = next(case for case in cases if case["partition"] == "step")
     nothing = dict(unsafe, use=None, group=[], answer="too little was run")
     assert list(lines(nothing))[1] == "Too little was run."
+    doubtful = next(case for case in cases if case["partition"] == "iid" and not case["server_data"])
+    doubtful = dict(doubtful, use=dict(doubtful["use"], doubt=UNSHOWN))
+    best = doubtful["use"]["rule"]
+    assert list(lines(doubtful))[1].startswith(
+        f"Use {best}, or label 20 samples and train on them alone: the seeds do not tell the two apart. {best} keeps"
+    )
 
 
 @pytest.mark.parametrize(
