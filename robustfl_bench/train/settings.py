@@ -136,11 +136,12 @@ class Settings(Switches, Execution, Defining):
 
 def blocked(results_dir: str) -> list[str]:
     """A phrase if a file is in the place of the run folders, else None."""
-    runs = Path(results_dir).expanduser() / "runs"
-    for path in () if os.path.isdir(runs) else (runs, *runs.parents):
+    path = Path(results_dir).expanduser() / "runs"
+    while not os.path.isdir(path) and path != path.parent:
         if os.path.isfile(path):
             where = "" if str(path) == results_dir else f": {path}"
             return [f"results_dir={results_dir}{where} is a file; it must be a folder"]
+        path = path.parent
     return []
 
 

@@ -159,7 +159,7 @@ def unfollowed(config: Mapping[str, Any], say: Say) -> None:
 def status(request: Request) -> str | None:
     """How a run ended, in its folder or as kept; None if it has not, or if its summary is damaged."""
     try:
-        summary = request.folder.summary()
+        summary = request.folder.summary() if request.folder.ended_at is not None else None
     except Damaged:
         return None
     if summary is not None:

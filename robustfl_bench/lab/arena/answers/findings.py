@@ -247,12 +247,13 @@ ELSEWHERE = (*CONDITIONS, "devices", "hospitals")
 
 
 def elsewhere(arena: Arena, others: Mapping[str, Arena]) -> Sheet:
-    """What the server alone and the best rules keep in the panel with most rules of each track of ELSEWHERE, of the
-    rules that met the strongest attack, and how alike their order is to that of the same panel of the ``arena``."""
+    """What the server alone and the best rules keep in the panels of the tracks of ELSEWHERE, of the rules that met the
+    strongest attack, and how alike their order is to that of the same panel of the ``arena``."""
     records = []
-    for other in (others[name] for name in ELSEWHERE if name in others):
-        place, panel = max(other.panels.items(), key=lambda item: len(item[1].standings))
-        met = [rule for rule in contenders(panel) if rule in panel.met]
+    panels = [(others[name], *item) for name in ELSEWHERE if name in others for item in others[name].panels.items()]
+    for other, place, panel in panels:
+        if not (met := [rule for rule in contenders(panel) if rule in panel.met]):
+            continue
         best = {reads: next((rule for rule in met if (SERVER_DATA in other.needs.of(rule)) == reads), None)
                 for reads in page.DIVISIONS.values()}  # fmt: skip
         kept = [f"{rule} {_score(panel, rule)}" if rule else "" for rule in best.values()]
