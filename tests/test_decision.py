@@ -157,6 +157,13 @@ def test_beside_the_answer_stands_what_the_rule_keeps_elsewhere(arena: Arena, mo
         "| 75 (75 to 75) under worst; elsewhere 75 (digits), 75 (digits), 75 (digits with momentum), 75 (where" in like
     )
     assert decisions.elsewhere(both[0] | {"attackers": 3}, "fashion", arena) is None, "no panel has this share"
+    like_data = next(case for case in both if case["partition"] == "iid")
+    beaten = decisions.elsewhere(like_data | {"partition": "fang"}, "fashion", arena)
+    assert beaten and 0 < beaten["score"] < beaten["better_alone"]
+    alone = f"less than own 20 samples alone ({beaten['better_alone']:.0f})"
+    assert any(alone in line for line in lines(like_data | {"elsewhere": [beaten]}))
+    first, *_ = decisions.table([like_data | {"elsewhere": [beaten]}], {"silos": arena}).splitlines()[2:]
+    assert f"(digits, where own 20 samples keep {beaten['better_alone']:.0f})" in first
 
 
 def test_the_readme_decides_on_its_first_screen_in_few_words() -> None:

@@ -85,8 +85,10 @@ def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
                 bounds = panel.interval(standing)
                 interval = [round(bounds.low, 2), round(bounds.high, 2)] if bounds else None
                 where = ELSEWHERE[track].format(data=readable(conditions(arena).data.partition(", ")[0]))
+                alone = panel.server.score.value if panel.server else math.nan
                 return {"arena": track, "where": where, "attack": standing.attack,
                         "own_samples": own_samples(arena),
+                        "better_alone": round(alone, 2) if alone > standing.score.value else None,
                         "score": round(standing.score.value, 2), "interval": interval}  # fmt: skip
     return None
 
@@ -125,7 +127,8 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     use = case["use"]
     if use is None:
         return "too little was run to say", f"`{case['more']}`", ""
-    others = [f"{other['score']:.0f} ({other['where'].removeprefix('on ')})" for other in case.get("elsewhere", ())]
+    others = [f"{other['score']:.0f} ({other['where'].removeprefix('on ')}{_less(other)})"
+              for other in case.get("elsewhere", ())]  # fmt: skip
     there = f"; elsewhere {', '.join(others)}" * bool(others)
     first, *tied_with = case["group"]
     line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
@@ -139,6 +142,11 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     alone = case["server_alone"]
     doubt = f", not shown above your {case['own_samples']} alone ({alone['score']:.0f})" if use["doubt"] else ""
     return f"{words}{tied}{doubt}", line, f"{scored(use)} under {use['attack']}{there}"
+
+
+def _less(other: Facts) -> str:
+    """That the server's own samples keep more there, in words."""
+    return "" if other["better_alone"] is None else f", where {other['own_samples']} keep {other['better_alone']:.0f}"
 
 
 def _backdoor(arena: Arena | None) -> list[str]:
