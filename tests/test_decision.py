@@ -14,6 +14,7 @@ import robustfl_bench as rb
 from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.commands import results
 from robustfl_bench.lab.arena import decision
+from robustfl_bench.lab.arena.answers import findings
 from robustfl_bench.lab.arena.decision import decide, lines, number_meant, partition_meant
 from robustfl_bench.lab.arena.order import UNSHOWN
 from robustfl_bench.lab.arena.panels import Arena
@@ -140,7 +141,7 @@ def test_the_table_of_the_readme_has_every_case_and_says_where_nothing_was_run(
 
 def test_beside_the_answer_stands_what_the_rule_keeps_elsewhere(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only where enough rules met attackers who search."""
-    given = dict.fromkeys(("digits", *decisions.ELSEWHERE), arena)
+    given = dict.fromkeys(("digits", *findings.CONDITIONS), arena)
     unsearched = next(case for case in decisions.cases(given) if case["arena"] == "digits")
     assert unsearched["elsewhere"] == [] and "momentum" in unsearched["not_tried"]
     monkeypatch.setattr(decisions, "ENOUGH", 0)

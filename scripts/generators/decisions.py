@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.additions import GOALS
+from robustfl_bench.lab.arena.answers.findings import CONDITIONS
 from robustfl_bench.lab.arena.answers.recommend import recommend
 from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
@@ -33,14 +34,6 @@ ROWS = (
 IMAGES = "fashion"
 """The track in which attackers with a goal met the rules."""
 
-ELSEWHERE = {
-    IMAGES: "on {data}",
-    "text": "on {data}",
-    "fashion_momentum": "on {data} with momentum",
-    "silos_dropout": "where clients drop out",
-}
-"""The tracks that have panels of the first one under other conditions, and these in words."""
-
 _TRIED = {"fashion_momentum": "momentum", "silos_dropout": "rounds in which some clients are absent"}
 """What a track has that ``not_tried`` says of the others."""
 
@@ -58,15 +51,15 @@ def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
                 for number, partition in [place for place in arena.panels if place not in answered]:
                     with suppress(ConfigError):  # too little was run to say anything
                         found = [recommend(arena, partition, str(number), reads).facts for reads in (False, True)]
-                        plain = book is Track and name not in ELSEWHERE
+                        plain = book is Track and name not in CONDITIONS
                         yield from [_with_others(case, arenas) if plain else case for case in found]
                         answered.add((number, partition))
 
 
 def _with_others(case: Facts, arenas: Mapping[str, Arena]) -> Facts:
     """The case with what its rule keeps elsewhere."""
-    found = [there for name in ELSEWHERE if name in arenas and (there := elsewhere(case, name, arenas[name]))]
-    data = [there["where"].removeprefix("on ") for there in found if ELSEWHERE[there["arena"]].endswith("{data}")]
+    found = [there for name in CONDITIONS if name in arenas and (there := elsewhere(case, name, arenas[name]))]
+    data = [there["where"].removeprefix("on ") for there in found if CONDITIONS[there["arena"]].endswith("{data}")]
     tried = [_TRIED[there["arena"]] for there in found if there["arena"] in _TRIED]
     left = [listed([words, *data]) if words.startswith(OTHER_DATA) else words for words in case["not_tried"]]
     return {**case, "elsewhere": found, "not_tried": [words for words in left if words not in tried]}
@@ -84,7 +77,7 @@ def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
             if panel.is_whole(rule) and is_searched and not math.isnan(standing.score.value):
                 bounds = panel.interval(standing)
                 interval = [round(bounds.low, 2), round(bounds.high, 2)] if bounds else None
-                where = ELSEWHERE[track].format(data=readable(conditions(arena).data.partition(", ")[0]))
+                where = CONDITIONS[track].format(data=readable(conditions(arena).data.partition(", ")[0]))
                 alone = panel.server.score.value if panel.server else math.nan
                 return {"arena": track, "where": where, "attack": standing.attack,
                         "own_samples": own_samples(arena),

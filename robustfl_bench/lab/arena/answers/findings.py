@@ -239,8 +239,13 @@ def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
     return conditioned(tabled("findings.glance", records, arena=arena, earlier=earlier, NEAR=NEAR), arena)
 
 
-CONDITIONS = ("fashion", "fashion_momentum", "text", "silos_dropout")
-"""Tracks with a panel of ``at_a_glance`` on other data or under other conditions."""
+CONDITIONS = {
+    "fashion": "on {data}",
+    "text": "on {data}",
+    "fashion_momentum": "on {data} with momentum",
+    "silos_dropout": "where clients drop out",
+}
+"""Tracks with panels of ``at_a_glance`` on other data or under other conditions, and these in words."""
 
 ELSEWHERE = (*CONDITIONS, "devices", "hospitals")
 """Tracks with other data or conditions than the panels of ``at_a_glance``."""
