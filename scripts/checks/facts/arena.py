@@ -34,10 +34,14 @@ def tuned() -> list[int]:
     return [max(len(of.rules) for of in found), sum(len(of.rules) for of in found), *moved]
 
 
-def searched(arena: Arena) -> tuple[dict[str, float], dict[str, float], list[str]]:
-    """Of an arena with one panel: the scores of its rules and of the server alone, those of its rules under the list,
-    and the rules that met attackers who search, the best first."""
-    ((place, panel),) = arena.panels.items()
+MILD = (5, "mild_dirichlet")
+"""The panel with 5 attackers of 25 clients and mild label skew."""
+
+
+def searched(arena: Arena, place: tuple[int, str] = MILD) -> tuple[dict[str, float], dict[str, float], list[str]]:
+    """Of a panel: the scores of its rules and of the server alone, those of its rules under the list, and the rules
+    that met attackers who search, the best first."""
+    panel = arena.panels[place]
     scores, listed = ({rule: of.score.value for rule, of in held.standings.items()}
                       for held in (panel, arena.by_list[place]))  # fmt: skip
     del listed[SERVER]
@@ -50,9 +54,9 @@ def tuned_under_search() -> list[float]:
     Raises ValueError if another rule that met these keeps more, or if one keeps more than the server alone in mild
     Dirichlet.
     """
-    panels, alone = tuned_arena_of("silos").panels, arena_of("silos").panels[5, "mild_dirichlet"].standings[SERVER]
+    panels, alone = tuned_arena_of("silos").panels, arena_of("silos").panels[MILD].standings[SERVER]
     like, mild = ({rule: of.score for rule, of in panel.standings.items() if rule not in {SERVER, *panel.unmet}}
-                  for panel in (panels[5, "iid"], panels[5, "mild_dirichlet"]))  # fmt: skip
+                  for panel in (panels[5, "iid"], panels[MILD]))  # fmt: skip
     best = max((rule for rule, score in like.items() if score.n > 2), key=lambda rule: like[rule].value)
     if best != "norm_bound" or max(score.value for score in mild.values()) >= alone.score.value:
         raise ValueError(f"of the tuned rules {best} leads in IID; scores in mild Dirichlet: {mild}")
@@ -85,7 +89,7 @@ def on_phones() -> list[object]:
     """Of arena devices: how many rules met attackers who search, the best of them, its score and the least one; of how
     many rules, which three keep least under the list, and what; the score of the server alone."""
     arena = arena_of("devices")
-    scores, listed, met = searched(arena)
+    scores, listed, met = searched(arena, (27, "natural"))
     last = sorted(listed, key=lambda rule: listed[rule])[:3]
     return [len(met), readable(met[0]), scores[met[0]], scores[met[-1]], scores[SERVER],
             *(of for rule in last for of in (readable(rule), listed[rule])), len(listed)]  # fmt: skip
