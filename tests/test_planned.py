@@ -23,6 +23,7 @@ from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import rounds
 from robustfl_bench.train.evaluation import Record
 from robustfl_bench.train.foresight import Foresight, under
+from robustfl_bench.train.views import supposed
 from tests import presets
 from tests.presets import trained
 
@@ -133,14 +134,31 @@ def test_the_random_streams_are_never_those_of_the_run() -> None:
 def test_attackers_who_know_only_their_own_data_simulate_with_it() -> None:
     f = federation("knowledge=own")
     other = under(f, POOL["honest"], seed=1)
-    own = f.clients.byzantine_clean
+    own, ids = f.clients.byzantine_clean, f.clients.byzantine_ids
     assert len(other.honest) == len(f.clients.honest_ids) == 7
+    known = {sample.numpy().tobytes() for sample in own.x}
+    assert all(sample.numpy().tobytes() in known for sample in other.honest.x)
+    assert torch.equal(other.honest.x, under(f, POOL["ipm 2"], seed=2).honest.x), "the same in all simulations"
     for client in range(7):
-        assert torch.equal(other.honest.x[other.honest.slice(client)], own.x[own.slice(client % 3)])
+        like = np.bincount(f.clients.labels[f.clients.shards[ids[client % 3]]])
+        mine = other.honest.y[other.honest.slice(client)].bincount()
+        assert sorted(like[like > 0]) == sorted(mine[mine > 0].tolist()), "as unequal as the attacker"
     assert other.counts[other.clients.honest_ids].tolist() == [
         len(f.clients.shards[f.clients.byzantine_ids[i % 3]]) for i in range(7)
     ]
     assert 0 <= trained(f)[1][-1]["attack_policy"] < len(POOL)
+
+
+def test_those_whom_they_suppose_have_the_shares_of_an_attacker_in_other_classes() -> None:
+    labels = np.repeat(np.arange(5), 20)
+    like = [np.arange(0, 30), np.arange(60, 65)]  # 20 of class 0 and 10 of class 1; 5 of class 3
+    pool = np.concatenate(like)
+    drawn = supposed(like * 20, pool, labels, np.random.default_rng(0))
+    assert all(set(one) <= set(pool) for one in drawn)
+    counts = [np.bincount(labels[one], minlength=5) for one in drawn]
+    assert {tuple(sorted(each)) for each in counts[::2]} == {(0, 0, 0, 10, 20)}
+    assert {tuple(sorted(each)) for each in counts[1::2]} == {(0, 0, 0, 0, 5)}
+    assert {int(each.argmax()) for each in counts} == {0, 1, 3}, "only classes that the attackers have"
 
 
 def test_the_most_harmful_is_chosen_and_leaders_are_averaged_over_streams() -> None:

@@ -25,7 +25,7 @@ def under(real: Federation, attack: Attack, seed: int | None = None) -> Federati
     """The ``real`` federation under another attack.
 
     With a ``seed`` it is a simulation by the attackers: the clients, their samples and the server's are the same, but
-    all random streams are others. With ``knowledge=own``, honest clients then have the attackers' samples.
+    all random streams are others. With ``knowledge=own``, honest clients then have samples of the attackers'.
     """
     settings = real.settings if seed is None else replace(real.settings, seed=seed)
     view = Blind() if seed is not None and settings.knowledge == "own" else UnderAttack()

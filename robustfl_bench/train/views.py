@@ -1,12 +1,13 @@
 """What a federation sees of its clients: their own samples, or those of other clients, under another attack."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
 
+from robustfl_bench.base import seeding
 from robustfl_bench.numerics.network.samples import Population
 from robustfl_bench.parts.attacks.base import Attack
 from robustfl_bench.train.clients import Clients
@@ -44,10 +45,21 @@ class UnderAttack(View):
 
 @dataclass(frozen=True)
 class Blind(UnderAttack):
-    """The clients as attackers with ``knowledge=own`` suppose them: with the attackers' samples, cyclically."""
+    """The clients as attackers with ``knowledge=own`` suppose them: as unequal as the attackers are.
+
+    Each supposed client is like one of the attackers, cyclically: it has as many samples, and the same shares of
+    classes, but other classes, permuted at random. They are drawn with replacement from all samples of the attackers.
+    Exact copies of the attackers' samples would show them a rule that their disguises always pass.
+    """
 
     def honest(self, clients: Clients) -> Population:
-        return clients.unpoisoned(self._supposed(clients))
+        like, data = self._supposed(clients), clients.data
+        rng = seeding.generator(clients.settings.seed, "supposed")
+        shards = {i: clients.shards[i] for i in clients.byzantine_ids.tolist()}
+        labels = np.zeros(len(data.train_y), dtype=np.int64) if clients.network.regression else clients.labels
+        drawn = supposed([shards[i] for i in like.tolist()], np.concatenate([*shards.values()]), labels, rng)
+        population = Population(data.train_x, data.train_y, drawn)
+        return clients.corrupted(population, clients.parts.corruption, "corruption", like.tolist())
 
     def counts(self, clients: Clients) -> Tensor:
         counts = clients.counts.clone()
@@ -56,6 +68,20 @@ class Blind(UnderAttack):
 
     def _supposed(self, clients: Clients) -> np.ndarray:
         return np.resize(clients.byzantine_ids, len(clients.honest_ids))
+
+
+def supposed(
+    like: Sequence[np.ndarray], pool: np.ndarray, labels: np.ndarray, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Samples of a ``pool`` for one client ``like`` each of these: as many, with the same shares of classes, but the
+    classes of the pool permuted, drawn with replacement. All are indices of samples, of ``labels`` (N,)."""
+    by_class = {label: pool[labels[pool] == label] for label in np.unique(labels[pool]).tolist()}
+    found = []
+    for shard in like:
+        others = dict(zip(by_class, rng.permutation([*by_class]).tolist(), strict=True))
+        counts = zip(*np.unique(labels[shard], return_counts=True), strict=True)
+        found.append(np.concatenate([rng.choice(by_class[others[int(label)]], count) for label, count in counts]))
+    return found
 
 
 @dataclass(frozen=True)
