@@ -5,6 +5,7 @@ from statistics import fmean
 
 from robustfl_bench.lab.arena.additions import Addition
 from robustfl_bench.lab.arena.words import HALF
+from robustfl_bench.runner.config.names import readable
 from scripts.checks.facts.fact import Fact
 from scripts.checks.facts.kept import arena_of, runs
 
@@ -73,6 +74,21 @@ def by_hand() -> list[float]:
             fmean(own for _, own in pairs)]  # fmt: skip
 
 
+def of_their_own() -> list[object]:
+    """With ``knowledge=own``: the mean accuracies [%] that the attack leaves, and the most harmful attack of the list;
+    in how many cases of how many it does as much harm, within a point; the largest miss: its rule and partition, what
+    both leave, and the attack of the list."""
+    table = runs("blindspot/own.csv.gz")
+    cases = table.assign(left=100 * table["last_accuracy"]).pivot(
+        index=["aggregator", "partition"], columns="attack", values="left"
+    )
+    own, others = cases.pop("blindspot").clip(lower=10), cases.clip(lower=10)
+    least = others.min(axis=1)
+    rule, partition = worst = (own - least).idxmax()
+    return [own.mean(), least.mean(), int((own <= least + 1).sum()), len(cases), readable(rule), readable(partition),
+            own[worst], others.loc[worst].idxmin(), least[worst]]  # fmt: skip
+
+
 PAGE = "results/blindspot/README.md"
 
 FACTS = (
@@ -81,6 +97,15 @@ FACTS = (
         "they are more harmful than `blindspot` in {} of {} cases. They leave {:.0f}% on average, it leaves {:.0f}%.",
         by_hand,
         slow=True,
+    ),
+    Fact(
+        "leave {:.0f}% where the most harmful of the list's attacks leaves {:.0f}%, and are as harmful within a point in "
+        "{} of {} cases",
+        lambda: of_their_own()[:4],
+    ),
+    Fact(
+        "The largest miss is {} in {}: {:.0f}%, where `{}` leaves {:.0f}%.",
+        lambda: of_their_own()[4:],
     ),
     *(
         Fact(f"| {words} | {{}} of {{}} ({{:.0f}}%) | {{:.0f}} | {{:.0f}} |", partial(harm, half), slow=True)
