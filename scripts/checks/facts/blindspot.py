@@ -99,8 +99,8 @@ FACTS = (
         slow=True,
     ),
     Fact(
-        "leave {:.0f}% where the most harmful of the list's attacks leaves {:.0f}%, and are as harmful within a point in "
-        "{} of {} cases",
+        "leave {:.0f}% where the most harmful of the list's attacks leaves {:.0f}%, and are as harmful within a point "
+        "in {} of {} cases",
         lambda: of_their_own()[:4],
     ),
     Fact(

@@ -37,12 +37,6 @@ def stronger(data: str, seeds: int) -> pd.Series:
     return table.drop(columns=[*WORST]).lt(table["worst"] - 0.01, axis=0).sum(axis=1)
 
 
-def helpful(data: str, seeds: int) -> pd.Series:
-    """How many single attacks give each rule over a point of accuracy."""
-    table = adversaries(data, seeds)
-    return table.drop(columns=[*WORST]).gt(table["none"] + 0.01, axis=0).sum(axis=1)
-
-
 def under(data: str, seeds: int, rule: str, *attacks: str) -> list[float]:
     """The mean accuracy of a rule under attacks, in percent."""
     return [100 * float(adversaries(data, seeds).loc[rule, attack]) for attack in attacks]
@@ -120,10 +114,6 @@ FACTS = (
             100 * float(adversaries("digits", 1).drop(columns=[*WORST]).loc["geomed"].min()),
             *under("digits", 1, "geomed", "worst"),
         ],
-    ),
-    Fact(
-        "with seed 0, {} of the 55 raise the accuracy of krum by over a point, {} that of rage.",
-        lambda: list(helpful("digits", 1)[["krum", "rage"]]),
     ),
     Fact(
         "Seeds 1 and 2 on digits were run with the {} attacks of the list that did the most harm with seed 0.",
