@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.commands import results
 from robustfl_bench.lab.arena import decision
 from robustfl_bench.lab.arena.answers import findings
+from robustfl_bench.lab.arena.answers.recommend import recommend
 from robustfl_bench.lab.arena.decision import decide, lines, number_meant, partition_meant
 from robustfl_bench.lab.arena.order import UNSHOWN
 from robustfl_bench.lab.arena.panels import Arena
@@ -165,6 +166,35 @@ def test_beside_the_answer_stands_what_the_rule_keeps_elsewhere(arena: Arena, mo
     assert any(alone in line for line in lines(like_data | {"elsewhere": [beaten]}))
     first, *_ = decisions.table([like_data | {"elsewhere": [beaten]}], {"silos": arena}).splitlines()[2:]
     assert f"(digits, where own 20 samples keep {beaten['better_alone']:.0f})" in first
+
+
+def test_the_steadiest_rule_is_used_where_the_best_one_falls_elsewhere(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    track = Track("digits")
+
+    def other(levels: Mapping[str, float]) -> Arena:
+        return arena_of(monkeypatch, [*every_run(track, levels), *honest_runs(track, 0.9)])
+
+    monkeypatch.setattr(decisions, "ENOUGH", 0)
+    of = recommend(arena, "iid", "5", False)
+    assert of.facts["use"]["rule"] == "geomed"
+    case = decisions.with_others(of, {"fashion": other({**LEVELS, "geomed": 0.2})})
+    assert case["use"]["rule"] == "caf"
+    assert list(lines(case))[1] == (
+        "Use caf: of 5 rules that met the strongest attack on digits and on digits, its least score is the highest. "
+        "geomed keeps 75 on digits, and 0 on digits."
+    )
+    first, *_ = decisions.table([case], {"silos": arena}).splitlines()[2:]
+    assert ": the steadiest of 5 rules; " in first and "keeps 75, and 0 on digits |" in first
+    case = decisions.with_others(of, {"fashion": other(dict.fromkeys(LEVELS, 0.2) | {"server": 0.6})})
+    assert case["use"]["rule"] == "server"
+    assert list(lines(case))[1] == (
+        "Label 20 samples and train on them alone: the best of 5 rules, geomed, keeps 75 under its worst known attack, "
+        "and 0 on digits."
+    )
+    same = decisions.with_others(of, {"fashion": other({**LEVELS, "caf": 0.2})})
+    assert same["use"] == of.facts["use"] and "steady" not in same
 
 
 def test_the_readme_decides_on_its_first_screen_in_few_words() -> None:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.additions import GOALS
 from robustfl_bench.lab.arena.answers.findings import CONDITIONS
-from robustfl_bench.lab.arena.answers.recommend import recommend
+from robustfl_bench.lab.arena.answers.recommend import Recommendation, recommend
 from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
-from robustfl_bench.lab.arena.panels import ENOUGH, REFERENCE, Arena
+from robustfl_bench.lab.arena.panels import ENOUGH, REFERENCE, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.views.targeted import targeted
@@ -50,14 +50,15 @@ def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
                 arena = arenas[name] if book is Track else Arena(arenas[name].table, name, book)
                 for number, partition in [place for place in arena.panels if place not in answered]:
                     with suppress(ConfigError):  # too little was run to say anything
-                        found = [recommend(arena, partition, str(number), reads).facts for reads in (False, True)]
+                        found = [recommend(arena, partition, str(number), reads) for reads in (False, True)]
                         plain = book is Track and name not in CONDITIONS
-                        yield from [_with_others(case, arenas) if plain else case for case in found]
+                        yield from [with_others(of, arenas) if plain else of.facts for of in found]
                         answered.add((number, partition))
 
 
-def _with_others(case: Facts, arenas: Mapping[str, Arena]) -> Facts:
-    """The case with what its rule keeps elsewhere."""
+def with_others(of: Recommendation, arenas: Mapping[str, Arena]) -> Facts:
+    """The case with what its rule keeps elsewhere, which is the steadiest."""
+    case = _steadiest(of, {name: arenas[name] for name in CONDITIONS if name in arenas})
     found = [there for name in CONDITIONS if name in arenas and (there := elsewhere(case, name, arenas[name]))]
     data = [there["where"].removeprefix("on ") for there in found if CONDITIONS[there["arena"]].endswith("{data}")]
     tried = [_TRIED[there["arena"]] for there in found if there["arena"] in _TRIED]
@@ -65,25 +66,61 @@ def _with_others(case: Facts, arenas: Mapping[str, Arena]) -> Facts:
     return {**case, "elsewhere": found, "not_tried": [words for words in left if words not in tried]}
 
 
+def _steadiest(of: Recommendation, others: Mapping[str, Arena]) -> Facts:
+    """The case with the rule, or the server alone, whose least score here and in the same panel of the others is the
+    highest, of those that met the strongest attack in all of them; ``steady`` says which one is the best here alone."""
+    case, arena = of.facts, of.arena
+    if case["use"] is None:
+        return case
+    there = {CONDITIONS[name].format(data=_data(other)): panel for name, other in others.items()
+             if (panel := same_panel(case, other)) is not None and len(panel.met) >= ENOUGH}  # fmt: skip
+    rules = [rule for rule in (*of.rules, ALONE)
+             if all(rule in panel.standings and rule not in panel.unmet and rule in panel.scores([rule])
+                    for panel in (of.panel, *there.values()))]  # fmt: skip
+    least = {rule: min(panel.standings[rule].score.value for panel in (of.panel, *there.values())) for rule in rules}
+    first = case["use"]["rule"]
+    best = max(rules, key=least.__getitem__, default=first)
+    if not there or best == first or first not in rules:
+        return case
+    where = min(there, key=lambda words: there[words].standings[first].score.value)
+    steady = {"first": first, "score": case["use"]["score"], "least": round(least[first], 2), "where": where,
+              "places": [f"on {_data(arena)}", *there], "rules": len(rules) - (ALONE in rules)}  # fmt: skip
+    return {**case, "use": of.use_of(of.panel.standings[best]), "steady": steady}
+
+
+def _data(arena: Arena) -> str:
+    """The data of an arena, as they are called."""
+    return readable(conditions(arena).data.partition(", ")[0])
+
+
+def same_panel(case: Facts, arena: Arena) -> ArenaPanel | None:
+    """The panel of the partition and the share of attackers of a case; None where there is none."""
+    share = case["attackers"] / case["clients"]
+    return next((panel for (number, partition), panel in arena.panels.items()
+                 if (partition, number / arena.track.clients) == (case["partition"], share)), None)  # fmt: skip
+
+
 def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
     """What the rule to use keeps in another track, in the panel of the same partition and share of attackers; None
     where it was not run there under all attacks, or few rules met those who search."""
     if case["use"] is None:
         return None
-    rule, share = case["use"]["rule"], case["attackers"] / case["clients"]
-    for (number, partition), panel in arena.panels.items():
-        if (partition, number / arena.track.clients) == (case["partition"], share) and rule in panel.standings:
-            standing, is_searched = panel.standings[rule], len(panel.met) >= ENOUGH and rule not in panel.unmet
-            if panel.is_whole(rule) and is_searched and not math.isnan(standing.score.value):
-                bounds = panel.interval(standing)
-                interval = [round(bounds.low, 2), round(bounds.high, 2)] if bounds else None
-                where = CONDITIONS[track].format(data=readable(conditions(arena).data.partition(", ")[0]))
-                alone = panel.server.score.value if panel.server else math.nan
-                return {"arena": track, "where": where, "attack": standing.attack,
-                        "own_samples": own_samples(arena),
-                        "better_alone": round(alone, 2) if alone > standing.score.value else None,
-                        "score": round(standing.score.value, 2), "interval": interval}  # fmt: skip
-    return None
+    rule, panel = case["use"]["rule"], same_panel(case, arena)
+    if panel is None or rule not in panel.standings or not panel.is_whole(rule):
+        return None
+    standing = panel.standings[rule]
+    if len(panel.met) < ENOUGH or rule in panel.unmet or math.isnan(standing.score.value):
+        return None
+    bounds, alone = panel.interval(standing), panel.server.score.value if panel.server else math.nan
+    return {
+        "arena": track,
+        "where": CONDITIONS[track].format(data=_data(arena)),
+        "attack": standing.attack,
+        "own_samples": own_samples(arena),
+        "better_alone": round(alone, 2) if alone > standing.score.value else None,
+        "score": round(standing.score.value, 2),
+        "interval": [round(bounds.low, 2), round(bounds.high, 2)] if bounds else None,
+    }
 
 
 def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
@@ -125,8 +162,10 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     there = f"; elsewhere {', '.join(others)}" * bool(others)
     first, *tied_with = case["group"]
     line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
+    steady = case.get("steady")
+    falls = f", and {steady['least']:.0f} {steady['where']}" if steady else ""
     if use["rule"] == ALONE:
-        best = f"the best of {case['compared']}, {linked(first['rule'])}, keeps {first['score']:.0f}"
+        best = f"the best of {case['compared']}, {linked(first['rule'])}, keeps {first['score']:.0f}{falls}"
         samples = case["own_samples"].removeprefix("own ")
         advice = f"train on your own {samples}" if case["server_data"] else f"label {samples} and train on them alone"
         return f"**{advice}**: {best}", line, scored(use) + there
@@ -134,6 +173,10 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     tied = f", tied with {len(tied_with)} more" * bool(tied_with)
     alone = case["server_alone"]
     doubt = f", not shown above your {case['own_samples']} alone ({alone['score']:.0f})" if use["doubt"] else ""
+    if steady:
+        tied = (
+            f": the steadiest of {steady['rules']} rules; {linked(steady['first'])} keeps {steady['score']:.0f}{falls}"
+        )
     return f"{words}{tied}{doubt}", line, f"{scored(use)} under {use['attack']}{there}"
 
 

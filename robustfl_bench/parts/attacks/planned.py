@@ -58,9 +58,9 @@ class Planned(Attack):
     (``stack``); elsewhere simulations take up to twice as long.
 
     The attackers know what ``worst`` knows, and where the other clients' data lie: ``knowledge=own`` leaves them
-    simulations in which honest clients are as unequal as the attackers, with data of these. Of the random draws of the run they know only
-    their own. ``attack_policy`` in metrics.csv is the index of the attack in the pool, ``attack_harm`` the simulated
-    error.
+    simulations in which honest clients are as unequal as the attackers, with data of these. Of the random draws of the
+    run they know only their own. ``attack_policy`` in metrics.csv is the index of the attack in the pool,
+    ``attack_harm`` the simulated error.
     """
 
     leaders: Annotated[int, at_least(1)] = 4

@@ -132,9 +132,12 @@ class Recommendation:
         does better, and None where no best rule can be named."""
         if not self.group:
             return None
+        server, doubt = self.panel.server, mark(self.panel, self.group[0].rule)
+        return self.use_of(server if server and doubt == BELOW else self.group[0])
+
+    def use_of(self, standing: Standing) -> Facts:
+        """A rule of the panel, or the server alone, as what to use."""
         panel, arena = self.panel, self.arena
-        doubt = mark(panel, self.group[0].rule)
-        standing = panel.server if panel.server and doubt == BELOW else self.group[0]
         run = next(run for run in arena.runs_of(panel) if run.rule == standing.rule)
         name, _ = arena.needs.asked_as(standing.rule)
         words = [f"aggregator={name}", *run.options, f"+setting=arena/{arena.track.name}",
@@ -146,7 +149,7 @@ class Recommendation:
             "option": name,
             **self._scored(standing),
             "attack": standing.attack,
-            "doubt": "" if standing.rule == ALONE else doubt,
+            "doubt": "" if standing.rule == ALONE else mark(panel, standing.rule),
             "is_safe": standing.score.value >= HALF,
             "command": shlex.join(["robustfl-bench", *words]),
             "paper": about.source if about else "",
