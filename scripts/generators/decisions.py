@@ -9,7 +9,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.additions import GOALS
 from robustfl_bench.lab.arena.answers.findings import CONDITIONS
 from robustfl_bench.lab.arena.answers.recommend import Recommendation, recommend
-from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions, own_samples
+from robustfl_bench.lab.arena.conditions import OTHER_DATA, conditions, data_of, own_samples
 from robustfl_bench.lab.arena.decision import ALONE, TRACKS, Facts, scored, share_of
 from robustfl_bench.lab.arena.panels import ENOUGH, REFERENCE, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import Track
@@ -72,7 +72,7 @@ def _steadiest(of: Recommendation, others: Mapping[str, Arena]) -> Facts:
     case, arena = of.facts, of.arena
     if case["use"] is None:
         return case
-    there = {CONDITIONS[name].format(data=_data(other)): panel for name, other in others.items()
+    there = {CONDITIONS[name].format(data=data_of(other)): panel for name, other in others.items()
              if (panel := same_panel(case, other)) is not None and len(panel.met) >= ENOUGH}  # fmt: skip
     rules = [rule for rule in (*of.rules, ALONE)
              if all(rule in panel.standings and rule not in panel.unmet and rule in panel.scores([rule])
@@ -84,13 +84,8 @@ def _steadiest(of: Recommendation, others: Mapping[str, Arena]) -> Facts:
         return case
     where = min(there, key=lambda words: there[words].standings[first].score.value)
     steady = {"first": first, "score": case["use"]["score"], "least": round(least[first], 2), "where": where,
-              "places": [f"on {_data(arena)}", *there], "rules": len(rules) - (ALONE in rules)}  # fmt: skip
+              "places": [f"on {data_of(arena)}", *there], "rules": len(rules) - (ALONE in rules)}  # fmt: skip
     return {**case, "use": of.use_of(of.panel.standings[best]), "steady": steady}
-
-
-def _data(arena: Arena) -> str:
-    """The data of an arena, as they are called."""
-    return readable(conditions(arena).data.partition(", ")[0])
 
 
 def same_panel(case: Facts, arena: Arena) -> ArenaPanel | None:
@@ -114,7 +109,7 @@ def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
     bounds, alone = panel.interval(standing), panel.server.score.value if panel.server else math.nan
     return {
         "arena": track,
-        "where": CONDITIONS[track].format(data=_data(arena)),
+        "where": CONDITIONS[track].format(data=data_of(arena)),
         "attack": standing.attack,
         "own_samples": own_samples(arena),
         "better_alone": round(alone, 2) if alone > standing.score.value else None,
@@ -196,7 +191,7 @@ def _backdoor(arena: Arena | None) -> list[str]:
     rules = [of for of in rules if of.rule != ALONE]
     without = next(of for of in rules if SERVER_DATA not in arena.needs.of(of.rule))
     best = next((of for of in rules if of.withstands and (of is without or not without.withstands)), without)
-    keeps = (f"{best.kept:.0f} on {readable(conditions(arena).data.partition(',')[0])}; in {best.success:.0f}% of the "
+    keeps = (f"{best.kept:.0f} on {data_of(arena)}; in {best.success:.0f}% of the "
              f"samples they reach their goal (plain mean: {plain:.0f}%)")  # fmt: skip
     use = linked(best.rule) if best.withstands else f"nothing is safe; the best is {linked(best.rule)}"
     if best is not without:

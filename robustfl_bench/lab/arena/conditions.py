@@ -19,6 +19,7 @@ from robustfl_bench.lab.arena.words import filled, tabled
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected
 from robustfl_bench.read.tables.sheets import Sheet
 from robustfl_bench.runner.config import targets
+from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.store.folders import LAST
 
 if TYPE_CHECKING:
@@ -92,6 +93,11 @@ def check_headline(sheet: Sheet) -> Sheet:
             "clients, attackers, attacks, accuracy and baseline; arena.conditions.conditioned adds them"
         )
     return sheet
+
+
+def data_of(arena: Arena) -> str:
+    """The data of an arena, as they are called."""
+    return readable(conditions(arena).data.partition(", ")[0])
 
 
 def own_samples(arena: Arena) -> str:

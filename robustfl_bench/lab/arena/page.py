@@ -297,7 +297,7 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     )
     axis.invert_yaxis()
     axis.set_xlim(-3, 106)
-    scale = f"score, {LOWEST}: 0 is guessing, 100 what the honest clients alone reach"
+    scale = f"score on {conditions.data_of(arena)}, {LOWEST}: 0 is guessing, 100 what the honest clients alone reach"
     axis.set_xlabel(wrapped(frame.axis("x", scale), 0.6 * width))
     axis.grid(True, axis="x")
     if any(text.get_text().endswith(_MARK) for text in axis.texts):
