@@ -84,7 +84,8 @@ def of_their_own() -> list[object]:
     )
     own, others = cases.pop("blindspot").clip(lower=10), cases.clip(lower=10)
     least = others.min(axis=1)
-    rule, partition = worst = (own - least).idxmax()
+    worst = [*own.index][int((own - least).argmax())]
+    rule, partition = worst
     return [own.mean(), least.mean(), int((own <= least + 1).sum()), len(cases), readable(rule), readable(partition),
             own[worst], others.loc[worst].idxmin(), least[worst]]  # fmt: skip
 
