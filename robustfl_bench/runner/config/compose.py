@@ -174,7 +174,7 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
         resolved = {key: interpolated(whole[key], whole) for key in _KNOWN}
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
-    scalars = {name: typed[name] if name in typed else _typed(name, resolved[name]) for name in SCALARS}
+    scalars = {name: _typed(name, resolved[name]) for name in SCALARS}
     for name, option in _SWITCHES.items():
         if not option.allows(scalars[name]):
             raise ConfigError(f"{name} must be {option.allowed}, got {scalars[name]!r}")
