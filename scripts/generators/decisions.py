@@ -73,10 +73,9 @@ def _steadiest(of: Recommendation, others: Mapping[str, Arena]) -> Facts:
     if case["use"] is None:
         return case
     there = {CONDITIONS[name].format(data=data_of(other)): panel for name, other in others.items()
-             if (panel := same_panel(case, other)) is not None and len(panel.met) >= ENOUGH}  # fmt: skip
+             if (panel := searched_panel(case, other)) is not None}  # fmt: skip
     rules = [rule for rule in (*of.rules, ALONE)
-             if all(rule in panel.standings and rule not in panel.unmet and rule in panel.scores([rule])
-                    for panel in (of.panel, *there.values()))]  # fmt: skip
+             if all(_is_known(panel, rule) for panel in (of.panel, *there.values()))]  # fmt: skip
     least = {rule: min(panel.standings[rule].score.value for panel in (of.panel, *there.values())) for rule in rules}
     first = case["use"]["rule"]
     best = max(rules, key=least.__getitem__, default=first)
@@ -88,11 +87,17 @@ def _steadiest(of: Recommendation, others: Mapping[str, Arena]) -> Facts:
     return {**case, "use": of.use_of(of.panel.standings[best]), "steady": steady}
 
 
-def same_panel(case: Facts, arena: Arena) -> ArenaPanel | None:
-    """The panel of the partition and the share of attackers of a case; None where there is none."""
+def searched_panel(case: Facts, arena: Arena) -> ArenaPanel | None:
+    """The panel of the partition and the share of attackers of a case, where enough rules met those who search."""
     share = case["attackers"] / case["clients"]
     return next((panel for (number, partition), panel in arena.panels.items()
-                 if (partition, number / arena.track.clients) == (case["partition"], share)), None)  # fmt: skip
+                 if (partition, number / arena.track.clients) == (case["partition"], share)
+                 and len(panel.met) >= ENOUGH), None)  # fmt: skip
+
+
+def _is_known(panel: ArenaPanel, rule: str) -> bool:
+    """Whether a rule has a score in a panel, under all attacks and under the strongest one that searches."""
+    return rule not in panel.unmet and rule in panel.scores([rule])
 
 
 def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
@@ -100,12 +105,10 @@ def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
     where it was not run there under all attacks, or few rules met those who search."""
     if case["use"] is None:
         return None
-    rule, panel = case["use"]["rule"], same_panel(case, arena)
-    if panel is None or rule not in panel.standings or not panel.is_whole(rule):
+    rule, panel = case["use"]["rule"], searched_panel(case, arena)
+    if panel is None or not _is_known(panel, rule):
         return None
     standing = panel.standings[rule]
-    if len(panel.met) < ENOUGH or rule in panel.unmet or math.isnan(standing.score.value):
-        return None
     bounds, alone = panel.interval(standing), panel.server.score.value if panel.server else math.nan
     return {
         "arena": track,
