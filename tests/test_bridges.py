@@ -85,7 +85,7 @@ def write(path: Path, bridge: bridges.Bridge) -> None:
     bridges.sample_of(path).write_bytes(proof)
     path.write_bytes(_sheet(bridges.COLUMNS, bridges.rows(bridge, bridges.proof_of(proof))))
     bridges.bridges.cache_clear()
-    bridges.earlier.cache_clear()
+    bridges.lead.cache_clear()
 
 
 def test_runs_of_before_count_where_a_bridge_leads_to_todays_code(closures: Closures, folder: Path) -> None:

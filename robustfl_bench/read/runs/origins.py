@@ -8,9 +8,9 @@ from typing import Any
 
 from robustfl_bench.base.console import counted
 from robustfl_bench.base.late import pd
-from robustfl_bench.read.runs.records import DIGEST, MEASURED, SHORT, UNSEEDED, code_of_line, mapped, settings
+from robustfl_bench.read.runs.records import DIGEST, MEASURED, UNSEEDED, code_of_line, mapped, settings
 from robustfl_bench.runner.store import bridges
-from robustfl_bench.train.code_digest import closure_of, code_digest
+from robustfl_bench.train.code_digest import closure_of
 
 UNKNOWN = "not recorded"
 _LISTED = 3  # digests of one kind of data; generated data have another for every seed
@@ -48,10 +48,9 @@ def outdated(runs: pd.DataFrame) -> pd.Series[bool]:
     """
     names = [name for name in settings(runs) if name == "precision" or ("." in name and _names(runs[name]))]
     parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
-    digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
     made = list(zip(_words(runs["code"]), parts, strict=True))
-    others = {(then, values) for then, values in set(made) if then is not None and " " not in then
-              and then != digests[values] and not bridges.lead(then, closure_of(values))}  # fmt: skip
+    others = {(then, values) for then, values in set(made)
+              if then is not None and " " not in then and not bridges.lead(then, closure_of(values))}  # fmt: skip
     return pd.Series([each in others for each in made], index=runs.index, dtype=bool)
 
 

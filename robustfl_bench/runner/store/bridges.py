@@ -55,30 +55,31 @@ class BridgeStep:
 Bridge = tuple[BridgeStep, ...]
 
 
-@cache
-def earlier(closure: Closure) -> frozenset[str]:
-    """The digests, other than its own, of the code whose runs count as those of a closure."""
+def _earlier(closure: Closure) -> tuple[Units, ...]:
+    """The code, other than its own, whose runs count as those of a closure: the units of each, the oldest first."""
     wholes = frozenset(_atom(name, WHOLE) for name in closure.wholes)
-    own = units = frozenset(unit.named for unit in closure.units)
-    reached = set[Units]()
+    units = [frozenset(unit.named for unit in closure.units)]
     for bridge in reversed(bridges(FOLDER)):
-        units = crossed(bridge, units, wholes)
-        reached.add(units)
-    return frozenset(digest_of(units) for units in reached - {own})
+        units.append(crossed(bridge, units[-1], wholes))
+    own, *others = dict.fromkeys(units)
+    return (*reversed(others),)
 
 
+@cache
 def lead(digest: str, closure: Closure) -> bool:
-    """Whether bridges lead from the code with this digest, or with one that begins so, to the code of a closure.
+    """Whether bridges lead from the code with this digest, or with one that begins so, to the code of a closure, or it
+    is that code.
 
-    Runs of the first then count as runs of the second.
+    Runs of the first then count as runs of the second. Most kept runs are of the oldest code, which is compared first.
     """
-    return any(known.startswith(digest) for known in earlier(closure))
+    return any(digest_of(units).startswith(digest) for units in _earlier(closure)) or closure.digest.startswith(digest)
 
 
 def crossed(bridge: Bridge, units: Units, wholes: Units) -> Units:
     """The units of the code of before, of a run whose units of today are these."""
-    present = units | wholes
-    taken = [step for step in bridge if step.after <= present]
+    taken = [step for step in bridge if step.after - wholes <= units]
+    if not taken:
+        return units
     return units.difference(*(step.after for step in taken)).union(*(step.before for step in taken))
 
 
