@@ -133,6 +133,7 @@ def test_pre_aggregations_map_a_matrix_to_a_matrix() -> None:
         (lambda: CooMed()(np.ones((3, 2), dtype=int)), "must be floating-point numbers (n, d), got int64"),
         (lambda: CooMed()(np.ones(3)), "must be floating-point numbers (n, d), got float64 of shape (3,)"),
         (lambda: CooMed()(np.empty((0, 3))), "got float64 of shape (0, 3)"),
+        (lambda: CooMed()(np.empty((3, 0))), "got float64 of shape (3, 0)"),
         (lambda: CooMed()(np.array([[1.0], [np.nan], [1e300]])), "those of clients 1, 2 are not"),
         (lambda: CooMed()(matrix(), previous=np.ones(3)), "previous must have shape (30,), got (3,)"),
         (lambda: Average()(matrix(), counts=np.ones(3)), "counts must have shape (12,), got (3,)"),
@@ -151,6 +152,9 @@ def test_a_rule_of_a_users_own_is_a_function_of_a_matrix() -> None:
 
     rows = matrix()
     np.testing.assert_allclose(First()(rows), rows[0], rtol=1e-6)
+    Pair = type("Pair", (Aggregator,), {"aggregate": lambda self, updates, server: (updates.mean, None)})
+    with pytest.raises(TypeError, match="aggregator Pair returned a tuple, no Aggregate"):
+        Pair()(rows)
     with pytest.raises(TypeError, match=r"Second must define aggregate, which Aggregator.__call__ calls, not __call__"):
         type("Second", (Aggregator,), {"__call__": lambda self, updates, server: None})
     with pytest.raises(TypeError, match=r"Third must define prepare, which PreAggregation.__call__ calls"):

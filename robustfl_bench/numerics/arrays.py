@@ -23,7 +23,7 @@ def read(matrix: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
             rows = torch.from_numpy(matrix.astype(np.float32, order="C")) if known else torch.empty(0)
     else:
         raise ConfigError(f"updates must be a NumPy array or a torch tensor (n, d), got a {type(matrix).__name__}")
-    if not known or matrix.ndim != 2 or not matrix.shape[0]:
+    if not known or matrix.ndim != 2 or 0 in matrix.shape:
         raise ConfigError(
             f"updates must be floating-point numbers (n, d), got {matrix.dtype} of shape {tuple(matrix.shape)}"
         )

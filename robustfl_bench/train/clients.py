@@ -144,6 +144,11 @@ class Clients:
         """The Byzantine clients' samples as the attacks of a plan poison them, kept once they are made."""
         return {}
 
+    @cached_property
+    def supposed(self) -> dict[str, Population]:
+        """The clients that attackers suppose, by the name of their draws, kept once they are made."""
+        return {}
+
     def poisoned(self, ids: np.ndarray, attack: Attack) -> Population:
         """The chosen Byzantine clients with their own samples, poisoned by an attack."""
         s = self.settings

@@ -23,6 +23,7 @@ from robustfl_bench.parts.aggregators.base import ServerView
 from robustfl_bench.parts.attacks.base import AttackView, Crafted, GossipView
 from robustfl_bench.parts.protocols.base import Rule
 from robustfl_bench.train.contract import crafted_fault, nodes_fault, require_finite, vectors_fault, zero_non_finite
+from robustfl_bench.train.views import Blind
 
 if TYPE_CHECKING:
     from robustfl_bench.train.context import Context
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 ASSESSED = 1024
 """The largest number of samples of the honest clients' data on which attackers assess a model."""
+
+ASKED = Blind("asked")
+"""The clients that attackers with ``knowledge=own`` suppose where they evaluate the rule."""
 
 
 def of_attackers(context: Context, honest: Updates, rule: Rule, questions: Callable[[Tensor], Questions]) -> AttackView:
@@ -61,19 +65,25 @@ def of_attackers(context: Context, honest: Updates, rule: Rule, questions: Calla
 def of_their_own(context: Context, view: AttackView, rule: Rule) -> AttackView:
     """The view of attackers that know no honest update, only the updates that they compute on their own samples.
 
-    Their own updates take the place of the honest ones. When they evaluate the rule, these are repeated cyclically,
-    so that the rule gets as many updates as in the round; the server's data, its memory and the losses reported to
-    it are the real ones.
+    Their own updates take the place of the honest ones. When they evaluate the rule, it gets the updates of clients that
+    they suppose, others than those whom they simulate: a simulation would else show them answers that come true.
+    The server's data, its memory and the losses reported to it are the real ones.
     """
     federation, attackers, ids = context.federation, context.cohort.byzantine, context._byzantine_ids
     own = view.own.clone()
     zero_non_finite(own)
-    turns = torch.arange(view.n, device=own.device) % len(attackers)
-    counts, honest = federation.counts[ids][turns], turns[: len(context.cohort.honest)]
-    supposed = Updates(view.upload(own[honest]), federation.counts[ids][honest])
+
+    @cache
+    def supposed() -> Updates:
+        places, work = context.cohort.honest, federation.cohorts.work(context.model.round)
+        named = federation.clients.honest_ids[places].tolist()
+        population, rows = ASKED.honest(federation.clients), federation.storage.rows(len(places))
+        updates = federation.train(population, places, named, ASKED.stream, context.model, rows, None, work)
+        zero_non_finite(updates.columns)
+        return Updates(view.upload(updates.columns), updates.counts)
 
     def questions(crafted: Tensor) -> Questions:
-        return Questions(supposed, view.upload(crafted), counts)
+        return Questions(supposed(), view.upload(crafted), torch.cat([supposed().counts, federation.counts[ids]]))
 
     label_counts = torch.zeros(len(attackers), 0, dtype=torch.int64)
     if not federation.network.regression:

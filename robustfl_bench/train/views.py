@@ -50,11 +50,20 @@ class Blind(UnderAttack):
     Each supposed client is like one of the attackers, cyclically: it has as many samples, and the same shares of
     classes, but other classes, permuted at random. They are drawn with replacement from all samples of the attackers.
     Exact copies of the attackers' samples would show them a rule that their disguises always pass.
+
+    ``stream`` names the random draws.
     """
 
+    stream: str = "supposed"
+
     def honest(self, clients: Clients) -> Population:
+        if self.stream not in clients.supposed:
+            clients.supposed[self.stream] = self._drawn(clients)
+        return clients.supposed[self.stream]
+
+    def _drawn(self, clients: Clients) -> Population:
         like, data = self._supposed(clients), clients.data
-        rng = seeding.generator(clients.settings.seed, "supposed")
+        rng = seeding.generator(clients.settings.seed, self.stream)
         shards = {i: clients.shards[i] for i in clients.byzantine_ids.tolist()}
         labels = np.zeros(len(data.train_y), dtype=np.int64) if clients.network.regression else clients.labels
         drawn = supposed([shards[i] for i in like.tolist()], np.concatenate([*shards.values()]), labels, rng)

@@ -67,7 +67,7 @@ class Network(FlatModule):
     def _made(self, *name: str | int) -> nn.Module:
         # Modules initialise themselves from the global generator, so it is seeded by name here and restored afterwards.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeding.integer(self._seed, *name))
+            torch.default_generator.manual_seed(seeding.integer(self._seed, *name))
             return self._make()
 
     def check(self, x: Tensor) -> None:
@@ -99,7 +99,7 @@ class Network(FlatModule):
                 self._noise.stream = None
             return
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             self.module.train()
             try:
                 yield

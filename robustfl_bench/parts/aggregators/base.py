@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from robustfl_bench.base.abilities import Ability, Part, Table
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import BrokenContract, ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -279,4 +279,8 @@ class Aggregator(Part):
             known["params"] = arrays.vector("params", params, d, rows)
         if losses is not None:
             known["losses_of"] = lambda params, clients: losses[clients]
-        return written(self._aggregate_of(Updates(rows, counts, losses), ServerAlone(self, _argument, **known)).vector)
+        made = self._aggregate_of(Updates(rows, counts, losses), ServerAlone(self, _argument, **known))
+        if not hasattr(made, "vector"):
+            name, got = type(self).__name__, type(made).__name__
+            raise BrokenContract(f"aggregator {name} returned a {got}, no Aggregate: updates.combine(weights) makes one")
+        return written(made.vector)
