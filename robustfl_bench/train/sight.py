@@ -65,8 +65,8 @@ def of_attackers(context: Context, honest: Updates, rule: Rule, questions: Calla
 def of_their_own(context: Context, view: AttackView, rule: Rule) -> AttackView:
     """The view of attackers that know no honest update, only the updates that they compute on their own samples.
 
-    Their own updates take the place of the honest ones. When they evaluate the rule, it gets the updates of clients that
-    they suppose, others than those whom they simulate: a simulation would else show them answers that come true.
+    Their own updates take the place of the honest ones. When they evaluate the rule, it gets the updates of clients
+    whom they suppose, others than those whom they simulate: a simulation would else show them answers that come true.
     The server's data, its memory and the losses reported to it are the real ones.
     """
     federation, attackers, ids = context.federation, context.cohort.byzantine, context._byzantine_ids

@@ -281,6 +281,6 @@ class Aggregator(Part):
             known["losses_of"] = lambda params, clients: losses[clients]
         made = self._aggregate_of(Updates(rows, counts, losses), ServerAlone(self, _argument, **known))
         if not hasattr(made, "vector"):
-            name, got = type(self).__name__, type(made).__name__
-            raise BrokenContract(f"aggregator {name} returned a {got}, no Aggregate: updates.combine(weights) makes one")
+            told = f"aggregator {type(self).__name__} returned a {type(made).__name__}, no Aggregate"
+            raise BrokenContract(f"{told}: updates.combine(weights) makes one")
         return written(made.vector)

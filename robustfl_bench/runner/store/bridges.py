@@ -61,8 +61,7 @@ def _earlier(closure: Closure) -> tuple[Units, ...]:
     units = [frozenset(unit.named for unit in closure.units)]
     for bridge in reversed(bridges(FOLDER)):
         units.append(crossed(bridge, units[-1], wholes))
-    own, *others = dict.fromkeys(units)
-    return (*reversed(others),)
+    return (*reversed([*dict.fromkeys(units)][1:]),)
 
 
 @cache
