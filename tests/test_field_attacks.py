@@ -44,8 +44,8 @@ from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.rounds import initial_state, step
-from robustfl_bench.train.sight import ASKED, reported_losses
-from robustfl_bench.train.views import Blind
+from robustfl_bench.train.sight import reported_losses
+from robustfl_bench.train.views import Blind, supposed_clients
 from tests import reference_attacks as slow
 from tests.presets import Recording, small, trained
 from tests.rounds import names, refused
@@ -158,7 +158,7 @@ def test_with_their_own_knowledge_attackers_see_their_own_updates_as_the_honest_
     assert not torch.equal(asked[0][:b], view.own)
     view.aggregate(torch.zeros_like(view.params))
     assert asked[-1].shape == asked[0].shape and not asked[-1][honest:].any()
-    supposed, state = ASKED.honest(f.clients), initial_state(f).model(0)
+    supposed, state = supposed_clients(f.clients, "asked"), initial_state(f).model(0)
     rows = f.train(supposed, [*range(honest)], f.clients.honest_ids.tolist(), "asked", state, f.storage.rows(honest))
     assert torch.equal(asked[-1][:honest], rows.matrix), "they ask about clients whom they suppose"
     known = {sample.numpy().tobytes() for sample in f.clients.byzantine_clean.x}

@@ -43,6 +43,7 @@ class Told(PlanView):
     """A view in which attacks of the pool do the given ``harms``, one per random stream, and all others a little."""
 
     round, rounds, memory, varies, layer_sizes = 0, 9, MappingProxyType({}), False, ()  # type: ignore[assignment]
+    supposes, error = False, 0.0  # type: ignore[assignment]
 
     def __init__(self, harms: dict[str, list[float]], **others: object) -> None:
         self.harms, self.asked = harms, list[str]()
@@ -176,9 +177,7 @@ def test_the_most_harmful_is_chosen_and_leaders_are_averaged_over_streams() -> N
 
 
 def test_a_plan_changes_only_for_more_than_the_margin() -> None:
-    memory = {
-        "plan": torch.tensor([0, PLACES["ipm 2"], 0.5, 40, PLACES["ipm 2"], PLACES["drift 4"]], dtype=torch.float64)
-    }
+    memory = {"plan": made("ipm 2", 0.5, ["ipm 2", "drift 4"])}
     for gain, expected in ((0.02, "ipm 2"), (0.04, "drift 4")):
         again = Told({"ipm 2": [0.5], "drift 4": [0.5 + gain]}, round=3, memory=memory)
         assert Planned().plan(again) == expected
@@ -187,6 +186,36 @@ def test_a_plan_changes_only_for_more_than_the_margin() -> None:
     assert Planned(budget=40).plan(poor) == "ipm 2" and not poor.asked
     between = Told({}, round=2, memory=memory)
     assert Planned().plan(between) == "ipm 2" and not between.asked
+
+
+def made(name: str, error: float, leaders: Sequence[str], *others: str) -> Tensor:
+    """A plan before the first round, as the memory has it."""
+    places = [PLACES[one] for one in (*leaders, *others)]
+    return torch.tensor([0, PLACES[name], error, 40, len(leaders), *places], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "asked"),
+    [
+        ({}, "zero 1", ["drift 4", "zero 1"]),
+        ({"round": 3}, "zero 1", ["drift 4", "zero 1"]),
+        ({"round": 6}, "ipm 2", []),
+        ({"error": 0.5}, "ipm 2", []),
+        ({"supposes": False}, "ipm 2", []),
+    ],
+    ids=["a quarter", "later", "late", "as foreseen", "known"],
+)
+def test_attackers_give_up_what_does_far_less_harm_than_clients_whom_they_suppose_foretold(
+    changes: dict[str, object], expected: str, asked: list[str]
+) -> None:
+    memory = {"plan": made("ipm 2", 0.9, ["ipm 2"], "drift 4", "zero 1", "rewind 4")}
+    at = {"round": 2, "rounds": 8, "supposes": True, "error": 0.3, "memory": memory, **changes}
+    view = Told({"drift 4": [0.3], "zero 1": [0.6], "rewind 4": [0.9]}, **at)
+    assert Planned(leaders=2, replans=0).plan(view) == expected and sorted(view.asked) == asked
+    poor = Told({}, **at)
+    assert Planned(leaders=2, replans=0, budget=40).plan(poor) == ("drift 4" if asked else "ipm 2") and not poor.asked
+    alone = Told({}, **at | {"memory": {"plan": made("ipm 2", 0.9, ["ipm 2"])}})
+    assert Planned(replans=0).plan(alone) == "ipm 2", "there is no other"
 
 
 def test_attackers_stay_honest_where_every_attack_would_help() -> None:

@@ -64,6 +64,15 @@ class Foresight(PlanView):
         )
 
     @property
+    def supposes(self) -> bool:
+        return self.federation.settings.knowledge == "own"
+
+    @property
+    def error(self) -> float:
+        _, errors = self.federation.network.assess(self.state.params[:1], *self._known)
+        return 0.0 if errors is None else float(errors[0])
+
+    @property
     def own_draws(self) -> Callable[[int], np.random.Generator]:
         return partial(seeding.generator, self.federation.settings.seed, "attack")
 
@@ -126,7 +135,7 @@ class Foresight(PlanView):
     def _known(self) -> tuple[Tensor, Tensor]:
         """Unpoisoned samples (x, y) of the clients whose data the attackers know, evenly spaced over all of them."""
         ids = self.federation.clients.byzantine_ids
-        if self.federation.settings.knowledge != "own":
+        if not self.supposes:
             ids = np.arange(self.federation.settings.num_clients)
         return self.federation.clients.unpoisoned(ids).thinned(range(len(ids)), ASSESSED)
 

@@ -23,7 +23,7 @@ from robustfl_bench.parts.aggregators.base import ServerView
 from robustfl_bench.parts.attacks.base import AttackView, Crafted, GossipView
 from robustfl_bench.parts.protocols.base import Rule
 from robustfl_bench.train.contract import crafted_fault, nodes_fault, require_finite, vectors_fault, zero_non_finite
-from robustfl_bench.train.views import Blind
+from robustfl_bench.train.views import supposed_clients
 
 if TYPE_CHECKING:
     from robustfl_bench.train.context import Context
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 ASSESSED = 1024
 """The largest number of samples of the honest clients' data on which attackers assess a model."""
-
-ASKED = Blind("asked")
-"""The clients that attackers with ``knowledge=own`` suppose where they evaluate the rule."""
 
 
 def of_attackers(context: Context, honest: Updates, rule: Rule, questions: Callable[[Tensor], Questions]) -> AttackView:
@@ -77,8 +74,8 @@ def of_their_own(context: Context, view: AttackView, rule: Rule) -> AttackView:
     def supposed() -> Updates:
         places, work = context.cohort.honest, federation.cohorts.work(context.model.round)
         named = federation.clients.honest_ids[places].tolist()
-        population, rows = ASKED.honest(federation.clients), federation.storage.rows(len(places))
-        updates = federation.train(population, places, named, ASKED.stream, context.model, rows, None, work)
+        population, rows = supposed_clients(federation.clients, "asked"), federation.storage.rows(len(places))
+        updates = federation.train(population, places, named, "asked", context.model, rows, None, work)
         zero_non_finite(updates.columns)
         return Updates(view.upload(updates.columns), updates.counts)
 

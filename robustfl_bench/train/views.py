@@ -45,38 +45,34 @@ class UnderAttack(View):
 
 @dataclass(frozen=True)
 class Blind(UnderAttack):
-    """The clients as attackers with ``knowledge=own`` suppose them: as unequal as the attackers are.
-
-    Each supposed client is like one of the attackers, cyclically: it has as many samples, and the same shares of
-    classes, but other classes, permuted at random. They are drawn with replacement from all samples of the attackers.
-    Exact copies of the attackers' samples would show them a rule that their disguises always pass.
-
-    ``stream`` names the random draws.
-    """
-
-    stream: str = "supposed"
+    """The clients as attackers with ``knowledge=own`` suppose them in simulations."""
 
     def honest(self, clients: Clients) -> Population:
-        if self.stream not in clients.supposed:
-            clients.supposed[self.stream] = self._drawn(clients)
-        return clients.supposed[self.stream]
+        return supposed_clients(clients, "supposed")
 
-    def _drawn(self, clients: Clients) -> Population:
-        like, data = self._supposed(clients), clients.data
-        rng = seeding.generator(clients.settings.seed, self.stream)
+    def counts(self, clients: Clients) -> Tensor:
+        counts = clients.counts.clone()
+        counts[clients.honest_ids] = counts[np.resize(clients.byzantine_ids, len(clients.honest_ids))]
+        return counts
+
+
+def supposed_clients(clients: Clients, stream: str) -> Population:
+    """The honest clients as attackers with ``knowledge=own`` suppose them: as unequal as the attackers are.
+
+    Each supposed client is like one of the attackers, cyclically: it has as many samples, and the same shares of
+    classes, but other classes, permuted at random. They are drawn with replacement from all samples of the attackers,
+    by the random draws of a ``stream``. Exact copies of the attackers' samples would show them a rule that their
+    disguises always pass.
+    """
+    if stream not in clients.supposed:
+        like, data = np.resize(clients.byzantine_ids, len(clients.honest_ids)), clients.data
+        rng = seeding.generator(clients.settings.seed, stream)
         shards = {i: clients.shards[i] for i in clients.byzantine_ids.tolist()}
         labels = np.zeros(len(data.train_y), dtype=np.int64) if clients.network.regression else clients.labels
         drawn = supposed([shards[i] for i in like.tolist()], np.concatenate([*shards.values()]), labels, rng)
         population = Population(data.train_x, data.train_y, drawn)
-        return clients.corrupted(population, clients.parts.corruption, "corruption", like.tolist())
-
-    def counts(self, clients: Clients) -> Tensor:
-        counts = clients.counts.clone()
-        counts[clients.honest_ids] = counts[self._supposed(clients)]
-        return counts
-
-    def _supposed(self, clients: Clients) -> np.ndarray:
-        return np.resize(clients.byzantine_ids, len(clients.honest_ids))
+        clients.supposed[stream] = clients.corrupted(population, clients.parts.corruption, "corruption", like.tolist())
+    return clients.supposed[stream]
 
 
 def supposed(

@@ -195,6 +195,16 @@ class PlanView(ABC):
 
     @property
     @abstractmethod
+    def supposes(self) -> bool:
+        """Whether honest clients are supposed in simulations, as with ``knowledge=own``."""
+
+    @property
+    @abstractmethod
+    def error(self) -> float:
+        """The error rate of the model at hand on the samples of ``simulate``; 0 for regression."""
+
+    @property
+    @abstractmethod
     def own_draws(self) -> Callable[[int], np.random.Generator]:
         """A function that returns the random stream of the attackers themselves in a round (from 0) of the run."""
 

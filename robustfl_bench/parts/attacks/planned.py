@@ -15,26 +15,36 @@ from robustfl_bench.base.fields import at_least, between
 from robustfl_bench.parts.attacks.base import Attack, Harm, PlanView
 from robustfl_bench.parts.attacks.pool import PLAN, Acting, Entries, members, prices
 
+LOOKS = (0.25, 0.375, 0.5)
+"""The shares of the rounds after which attackers compare the model with what they foresaw of supposed clients."""
+
+DOUBT = 0.4
+"""They give up an attack under which the model errs less than this share of the error that they foresaw."""
+
 
 @dataclass(frozen=True)
 class _Plan:
     """A plan made before round ``round`` (from 0): the place of the chosen attack in the pool, its simulated error, the
-    cost of all simulations so far, and the places of the attacks that did most harm."""
+    cost of all simulations so far, the places of the attacks that did most harm, and those of the ``others`` by their
+    harm."""
 
     round: int
     place: int
     error: float
     spent: float
     leaders: tuple[int, ...]
+    others: tuple[int, ...]
 
     @property
     def stored(self) -> Tensor:
-        return torch.tensor([self.round, self.place, self.error, self.spent, *self.leaders], dtype=torch.float64)
+        places = (len(self.leaders), *self.leaders, *self.others)
+        return torch.tensor([self.round, self.place, self.error, self.spent, *places], dtype=torch.float64)
 
     @staticmethod
     def read(stored: Tensor) -> _Plan:
-        round, place, error, spent, *leaders = stored.tolist()
-        return _Plan(int(round), int(place), error, spent, tuple(map(int, leaders)))
+        round, place, error, spent, number, *places = stored.tolist()
+        leaders, others = places[: int(number)], places[int(number) :]
+        return _Plan(int(round), int(place), error, spent, tuple(map(int, leaders)), tuple(map(int, others)))
 
     def attack(self, pool: Sequence[Attack], own_draws: Callable[[int], np.random.Generator]) -> Acting:
         notes = {"policy": self.place, "harm": self.error}
@@ -58,9 +68,11 @@ class Planned(Attack):
     (``stack``); elsewhere simulations take up to twice as long.
 
     The attackers know what ``worst`` knows, and where the other clients' data lie: ``knowledge=own`` leaves them
-    simulations in which honest clients are as unequal as the attackers, with data of these. Of the random draws of the
-    run they know only their own. ``attack_policy`` in metrics.csv is the index of the attack in the pool,
-    ``attack_harm`` the simulated error.
+    simulations in which honest clients are as unequal as the attackers, with data of these. What they foresee may then
+    be wrong: where the model errs far less after some rounds, they give the attack up, and simulate the next ones from
+    the model at hand. Of the random draws of the run they know only their own.
+
+    ``attack_policy`` in metrics.csv is the index of the attack in the pool, ``attack_harm`` the simulated error.
     """
 
     leaders: Annotated[int, at_least(1)] = 4
@@ -100,19 +112,23 @@ class Planned(Attack):
             return self._first(view)
         last = _Plan.read(view.memory[PLAN])
         due = [round(view.rounds * i / (self.replans + 1)) for i in range(1, self.replans + 1)]
-        return self._again(view, last) if any(last.round < number <= view.round for number in due) else last
+        if any(last.round < number <= view.round for number in due):
+            return self._again(view, last)
+        looks = view.supposes and view.round in [round(view.rounds * share) for share in LOOKS]
+        return self._instead(view, last) if looks and view.error < DOUBT * last.error else last
 
     def _first(self, view: PlanView) -> _Plan:
         costs = self._costs(view)
         harms, spent = self._simulated(view, range(len(costs)), [0]), sum(costs)
         leaders = self._leading(harms)
+        others = tuple(place for place in _by_harm(harms) if place not in leaders)
         streams = range(1, 1 + self._affordable(view, leaders, spent, self.streams - 1 if view.varies else 0))
         if streams and len(leaders) > 1:
             more = self._simulated(view, leaders, streams)
             harms = {place: harms[place] + more[place] for place in leaders if place in more} or harms
             spent += len(streams) * self._price(view, leaders)
         best = _by_harm(harms)[0]
-        return _Plan(view.round, best, _mean(harms[best])[0], spent, leaders)
+        return _Plan(view.round, best, _mean(harms[best])[0], spent, leaders, others)
 
     def _again(self, view: PlanView, last: _Plan) -> _Plan:
         contenders = list(dict.fromkeys((last.place, *last.leaders)))
@@ -124,7 +140,20 @@ class Planned(Attack):
         if last.place in harms and not self._beats(_mean(harms[best]), _mean(harms[last.place])):
             best = last.place
         spent = last.spent + len(streams) * self._price(view, contenders)
-        return _Plan(view.round, best, _mean(harms[best])[0], spent, last.leaders)
+        return _Plan(view.round, best, _mean(harms[best])[0], spent, last.leaders, last.others)
+
+    def _instead(self, view: PlanView, last: _Plan) -> _Plan:
+        """The plan without the attack that is carried out: the most harmful of the next ones from the model at hand, or
+        the next one where the budget is spent."""
+        left = [place for place in (*last.leaders, *last.others) if place != last.place]
+        some, others = tuple(left[: self.leaders]), tuple(left[self.leaders :])
+        if not some:
+            return last
+        if not self._affordable(view, some, last.spent, 1):
+            return replace(last, place=some[0], leaders=some, others=others)
+        harms = self._simulated(view, some, [0])
+        best, *_ = leaders = tuple(_by_harm(harms))
+        return _Plan(last.round, best, _mean(harms[best])[0], last.spent + self._price(view, some), leaders, others)
 
     def _affordable(self, view: PlanView, places: Sequence[int], spent: float, wanted: int) -> int:
         """The random streams, as many as wanted at most, with which the budget still allows to simulate attacks."""

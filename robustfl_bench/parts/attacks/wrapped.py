@@ -47,6 +47,14 @@ class _Changed(PlanView):
         return self.view.varies
 
     @property
+    def supposes(self) -> bool:
+        return self.view.supposes
+
+    @property
+    def error(self) -> float:
+        return self.view.error
+
+    @property
     def own_draws(self) -> Callable[[int], np.random.Generator]:
         return self.view.own_draws
 
