@@ -23,7 +23,7 @@ from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import rounds
 from robustfl_bench.train.evaluation import Record
 from robustfl_bench.train.foresight import Foresight, under
-from robustfl_bench.train.views import supposed
+from robustfl_bench.train.views import drawn_like
 from tests import presets
 from tests.presets import trained
 
@@ -154,7 +154,7 @@ def test_those_whom_they_suppose_have_the_shares_of_an_attacker_in_other_classes
     labels = np.repeat(np.arange(5), 20)
     like = [np.arange(0, 30), np.arange(60, 65)]  # 20 of class 0 and 10 of class 1; 5 of class 3
     pool = np.concatenate(like)
-    drawn = supposed(like * 20, pool, labels, np.random.default_rng(0))
+    drawn = drawn_like(like * 20, pool, labels, np.random.default_rng(0))
     assert all(set(one) <= set(pool) for one in drawn)
     counts = [np.bincount(labels[one], minlength=5) for one in drawn]
     assert {tuple(sorted(each)) for each in counts[::2]} == {(0, 0, 0, 10, 20)}

@@ -69,13 +69,13 @@ def supposed_clients(clients: Clients, stream: str) -> Population:
         rng = seeding.generator(clients.settings.seed, stream)
         shards = {i: clients.shards[i] for i in clients.byzantine_ids.tolist()}
         labels = np.zeros(len(data.train_y), dtype=np.int64) if clients.network.regression else clients.labels
-        drawn = supposed([shards[i] for i in like.tolist()], np.concatenate([*shards.values()]), labels, rng)
+        drawn = drawn_like([shards[i] for i in like.tolist()], np.concatenate([*shards.values()]), labels, rng)
         population = Population(data.train_x, data.train_y, drawn)
         clients.supposed[stream] = clients.corrupted(population, clients.parts.corruption, "corruption", like.tolist())
     return clients.supposed[stream]
 
 
-def supposed(
+def drawn_like(
     like: Sequence[np.ndarray], pool: np.ndarray, labels: np.ndarray, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """Samples of a ``pool`` for one client ``like`` each of these: as many, with the same shares of classes, but the
