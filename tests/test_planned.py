@@ -43,7 +43,7 @@ class Told(PlanView):
     """A view in which attacks of the pool do the given ``harms``, one per random stream, and all others a little."""
 
     round, rounds, memory, varies, layer_sizes = 0, 9, MappingProxyType({}), False, ()  # type: ignore[assignment]
-    supposes, error = False, 0.0  # type: ignore[assignment]
+    supposes, error_at_hand = False, 0.0  # type: ignore[assignment]
 
     def __init__(self, harms: dict[str, list[float]], **others: object) -> None:
         self.harms, self.asked = harms, list[str]()
@@ -200,7 +200,7 @@ def made(name: str, error: float, leaders: Sequence[str], *others: str) -> Tenso
         ({}, "zero 1", ["drift 4", "zero 1"]),
         ({"round": 3}, "zero 1", ["drift 4", "zero 1"]),
         ({"round": 6}, "ipm 2", []),
-        ({"error": 0.5}, "ipm 2", []),
+        ({"error_at_hand": 0.5}, "ipm 2", []),
         ({"supposes": False}, "ipm 2", []),
     ],
     ids=["a quarter", "later", "late", "as foreseen", "known"],
@@ -209,7 +209,7 @@ def test_attackers_give_up_what_does_far_less_harm_than_clients_whom_they_suppos
     changes: dict[str, object], expected: str, asked: list[str]
 ) -> None:
     memory = {"plan": made("ipm 2", 0.9, ["ipm 2"], "drift 4", "zero 1", "rewind 4")}
-    at = {"round": 2, "rounds": 8, "supposes": True, "error": 0.3, "memory": memory, **changes}
+    at = {"round": 2, "rounds": 8, "supposes": True, "error_at_hand": 0.3, "memory": memory, **changes}
     view = Told({"drift 4": [0.3], "zero 1": [0.6], "rewind 4": [0.9]}, **at)
     assert Planned(leaders=2, replans=0).plan(view) == expected and sorted(view.asked) == asked
     poor = Told({}, **at)

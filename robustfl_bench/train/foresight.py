@@ -68,7 +68,7 @@ class Foresight(PlanView):
         return self.federation.settings.knowledge == "own"
 
     @property
-    def error(self) -> float:
+    def error_at_hand(self) -> float:
         _, errors = self.federation.network.assess(self.state.params[:1], *self._known)
         return 0.0 if errors is None else float(errors[0])
 

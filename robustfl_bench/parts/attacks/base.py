@@ -200,7 +200,7 @@ class PlanView(ABC):
 
     @property
     @abstractmethod
-    def error(self) -> float:
+    def error_at_hand(self) -> float:
         """The error rate of the model at hand on the samples of ``simulate``; 0 for regression."""
 
     @property

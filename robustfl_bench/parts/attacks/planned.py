@@ -115,7 +115,7 @@ class Planned(Attack):
         if any(last.round < number <= view.round for number in due):
             return self._again(view, last)
         looks = view.supposes and view.round in [round(view.rounds * share) for share in LOOKS]
-        return self._instead(view, last) if looks and view.error < DOUBT * last.error else last
+        return self._instead(view, last) if looks and view.error_at_hand < DOUBT * last.error else last
 
     def _first(self, view: PlanView) -> _Plan:
         costs = self._costs(view)

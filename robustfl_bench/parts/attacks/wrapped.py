@@ -51,8 +51,8 @@ class _Changed(PlanView):
         return self.view.supposes
 
     @property
-    def error(self) -> float:
-        return self.view.error
+    def error_at_hand(self) -> float:
+        return self.view.error_at_hand
 
     @property
     def own_draws(self) -> Callable[[int], np.random.Generator]:
