@@ -243,7 +243,6 @@ CONDITIONS = {
     "fashion": "on {data}",
     "text": "on {data}",
     "fashion_momentum": "on {data} with momentum",
-    "fashion_lenet": "on {data} with a convolutional network",
     "silos_dropout": "where clients drop out",
 }
 """Tracks with panels of ``at_a_glance`` on other data or under other conditions, and these in words."""
