@@ -159,7 +159,7 @@ def test_with_their_own_knowledge_attackers_see_their_own_updates_as_the_honest_
     view.aggregate(torch.zeros_like(view.params))
     assert asked[-1].shape == asked[0].shape and not asked[-1][honest:].any()
     supposed, state = supposed_clients(f.clients, "asked"), initial_state(f).model(0)
-    rows = f.train(supposed, [*range(honest)], f.clients.honest_ids.tolist(), "asked", state, f.storage.rows(honest))
+    rows = f.train(supposed, [*range(honest)], f.clients.honest_ids.tolist(), "batches", state, f.storage.rows(honest))
     assert torch.equal(asked[-1][:honest], rows.matrix), "they ask about clients whom they suppose"
     known = {sample.numpy().tobytes() for sample in f.clients.byzantine_clean.x}
     assert {sample.numpy().tobytes() for sample in supposed.x} <= known

@@ -1,6 +1,8 @@
 """Attackers who plan: what they simulate, what they choose, and that planning itself changes nothing."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -18,11 +20,12 @@ from robustfl_bench.parts.attacks.label_flip import LabelFlip
 from robustfl_bench.parts.attacks.planned import Planned
 from robustfl_bench.parts.attacks.pool import POOL
 from robustfl_bench.parts.attacks.scheduled import Scheduled
+from robustfl_bench.parts.protocols.state import Memory
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import rounds
 from robustfl_bench.train.evaluation import Record
-from robustfl_bench.train.foresight import Foresight, under
+from robustfl_bench.train.foresight import Foresight, _copied, under
 from robustfl_bench.train.views import drawn_like
 from tests import presets
 from tests.presets import trained
@@ -148,6 +151,16 @@ def test_attackers_who_know_only_their_own_data_simulate_with_it() -> None:
         len(f.clients.shards[f.clients.byzantine_ids[i % 3]]) for i in range(7)
     ]
     assert 0 <= trained(f)[1][-1]["attack_policy"] < len(POOL)
+
+
+def test_simulations_of_supposed_clients_know_no_memory_of_the_honest_ones() -> None:
+    memory = Memory(local={"honest": {"momenta": torch.ones(3)}, "asked": {"momenta": torch.zeros(3)}})
+    assert _copied(memory, supposed=False).local["honest"]["momenta"].all()
+    kept = _copied(memory, supposed=True).local["honest"]["momenta"]
+    assert not kept.any() and kept is not memory.local["asked"]["momenta"]
+    assert _copied(replace(memory, local={"honest": memory.local["honest"]}), supposed=True).local["honest"] == {}
+    overrides = ["knowledge=own", "local_update=momentum", "attack.replans=1", "attack.pool=[drift 4,opt_ipm]"]
+    assert not math.isnan(trained(federation(*overrides))[1][-1]["test_accuracy"])
 
 
 def test_those_whom_they_suppose_have_the_shares_of_an_attacker_in_other_classes() -> None:

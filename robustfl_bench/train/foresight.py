@@ -108,7 +108,7 @@ class Foresight(PlanView):
         return replace(under(self.federation, attack), view=view)
 
     def _imagined(self, attack: Attack, seed: int) -> "_Simulation":
-        state = replace(self.state, memory=tuple(_copied(memory) for memory in self.state.memory))
+        state = replace(self.state, memory=tuple(_copied(memory, self.supposes) for memory in self.state.memory))
         return _Simulation(under(self.federation, attack, seed), state)
 
     def _to_the_end(self, simulations: Sequence["_Simulation"]) -> list[Harm | None]:
@@ -166,7 +166,10 @@ class _Simulation:
             self.models.append(self.state.params[0])
 
 
-def _copied(memory: Memory) -> Memory:
-    """The memory with a copy of what rounds change in place."""
-    return replace(memory, local={who: {name: value.clone() for name, value in kept.items()}
-                                  for who, kept in memory.local.items()})  # fmt: skip
+def _copied(memory: Memory, supposed: bool) -> Memory:
+    """The memory with a copy of what rounds change in place. Clients who are ``supposed`` remember what those remember
+    about whom the attackers asked, not what the honest ones do."""
+    local = {who: {name: value.clone() for name, value in kept.items()} for who, kept in memory.local.items()}
+    if supposed:
+        local["honest"] = {name: value.clone() for name, value in memory.local.get("asked", {}).items()}
+    return replace(memory, local=local)

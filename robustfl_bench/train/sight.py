@@ -72,10 +72,9 @@ def of_their_own(context: Context, view: AttackView, rule: Rule) -> AttackView:
 
     @cache
     def supposed() -> Updates:
-        places, work = context.cohort.honest, federation.cohorts.work(context.model.round)
-        named = federation.clients.honest_ids[places].tolist()
-        population, rows = supposed_clients(federation.clients, "asked"), federation.storage.rows(len(places))
-        updates = federation.train(population, places, named, "asked", context.model, rows, None, work)
+        places, clients = context.cohort.honest, federation.clients
+        named, rows = clients.honest_ids[places].tolist(), federation.storage.rows(len(places))
+        updates = context.train_clients(supposed_clients(clients, "asked"), places, named, "asked", rows)
         zero_non_finite(updates.columns)
         return Updates(view.upload(updates.columns), updates.counts)
 
