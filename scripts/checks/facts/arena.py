@@ -90,6 +90,25 @@ def with_like_data() -> list[object]:
             listed["signguard"], scores["signguard"], skewed["bygars"]]  # fmt: skip
 
 
+def with_many_attackers() -> list[object]:
+    """On images, 40% attackers, where rules met those who search: the least that the server alone keeps, the number of
+    panels, the rule that keeps most, what, and where.
+
+    Raises ValueError where a rule keeps more than the server alone.
+    """
+    arena = arena_of("fashion")
+    found = {}
+    for place in arena.panels:
+        scores, _, met = searched(arena, place)
+        if place[0] == 10 and met:
+            found[place] = scores[met[0]], met[0], scores[SERVER]
+            if scores[met[0]] >= scores[SERVER]:
+                raise ValueError(f"{place}: {met[0]} keeps more than the server alone")
+    place = max(found, key=lambda place: found[place][0])
+    most, rule, _ = found[place]
+    return [min(alone for *_, alone in found.values()), len(found), readable(rule), most, readable(place[1])]
+
+
 def with_goals() -> list[object]:
     """Of the attacks with a goal on Fashion-MNIST: the rules that withstand, how many others do not; the success of a
     backdoor under average, and of one that is not scaled under three rules."""
@@ -110,6 +129,17 @@ def on_phones() -> list[object]:
             *(of for rule in last for of in (readable(rule), listed[rule])), len(listed)]  # fmt: skip
 
 
+def on_phones_with_few() -> list[object]:
+    """Of arena devices with 5 attackers, under the list: how many of how many rules keep 95 or more, and the four that
+    keep least, the least first."""
+    _, listed, met = searched(arena_of("devices"), (5, "natural"))
+    if met:
+        raise ValueError(f"{met} met attackers who search")
+    last = sorted(listed, key=lambda rule: listed[rule])[:4]
+    return [sum(of >= 95 for of in listed.values()), len(listed),
+            *(of for rule in last for of in (readable(rule), listed[rule]))]  # fmt: skip
+
+
 def goals_on_phones() -> list[object]:
     """Of the attacks with a goal among phones: their success under Fed-NGA, the most under the rules that withstand
     them, and these."""
@@ -124,7 +154,8 @@ def foretold() -> list[float]:
     from robustfl_bench.lab.arena.views.tracks import orders
 
     found = orders(arena_of("fashion"))
-    (of,) = (of for of in found if (of.track, of.attacks, of.panel.partition) == ("silos", "the list", MILD[1]))
+    (of,) = (of for of in found if (of.track, of.attacks, of.panel.number, of.panel.partition)
+             == ("silos", "the list", *MILD))  # fmt: skip
     assert of.leading is not None
     return [number for one in (of.correlation, of.leading) for number in (one.mean, one.low, one.high)]
 
@@ -162,6 +193,12 @@ FACTS = (
         with_like_data,
         slow=True,
     ),
+    Fact(
+        "With 40% attackers no rule that met these keeps what own samples keep, {:.0f} or more, in {} partitions: the "
+        "most is {} with {:.0f}, in {}.",
+        with_many_attackers,
+        slow=True,
+    ),
     Fact("tuned norm bounding keeps {:.0f} in IID, three seeds", tuned_under_search, slow=True),
     Fact(
         "Momentum moves the order on images as much: {:.2f} ({:.2f} to {:.2f}).",
@@ -193,6 +230,11 @@ FACTS = (
         slow=True,
     ),
     Fact(
+        "{} of {} rules keep 95 or more under the list, and {} {:.0f}, {} {:.0f}, {} {:.0f} and {} {:.0f}.",
+        on_phones_with_few,
+        slow=True,
+    ),
+    Fact(
         "they reach it in {:.0f}% of the samples under Fed-NGA, and in at most {:.0f}% under {} (`--view",
         goals_on_phones,
         slow=True,
@@ -205,7 +247,7 @@ FACTS = (
     ),
     Fact(
         "**Attackers who look for a rule's weakness bring {} of {} scores of 50 and more below 50.**",
-        lambda: fallen()[:2],
+        fallen,
         slow=True,
     ),
     Fact("{} rules so far, of whose {} scores tuning raises {} beyond the seeds and lowers {}.", tuned, slow=True),

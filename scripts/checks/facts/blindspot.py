@@ -48,10 +48,9 @@ def harm(half: str) -> list[float]:
 
 
 def fallen() -> list[int]:
-    """How many of how many scores of HALF and more it brings below HALF, and how many it leaves."""
+    """How many of how many scores of HALF and more it brings below HALF."""
     held = [of for of, least in cases("all") if of.panel.scaled(least) >= HALF]
-    below = sum(of.score.value < HALF for of in held)
-    return [below, len(held), len(held) - below]
+    return [sum(of.score.value < HALF for of in held), len(held)]
 
 
 def left(rule: str, partition: str, number: int) -> list[float]:
@@ -93,7 +92,7 @@ def of_their_own() -> list[object]:
 PAGE = "results/blindspot/README.md"
 
 FACTS = (
-    Fact("**It brings {} of {} scores of 50 and more below 50, and leaves {}.**", fallen, slow=True),
+    Fact("brings {} of {} scores of 50 and more below 50.**", fallen, slow=True),
     Fact(
         "they are more harmful than `blindspot` in {} of {} cases. They leave {:.0f}% on average, it leaves {:.0f}%.",
         by_hand,

@@ -97,25 +97,5 @@ FACTS = (
         "On one machine, `worst` leaves `boba` {:.1f}% (mild_dirichlet, 5 attackers) and {:.1f}% (pathological, 10)",
         lambda: [missed(f"aggregator == 'boba' and num_byzantine == {number}") for number in (5, 10)],
     ),
-    Fact(
-        "On one machine `opt_alie` leaves {:.1f}% and `tailored` {:.1f}% (`misses.csv`). Planning, with {:.1f}%, "
-        "misses by {:.1f} points there.",
-        lambda: [
-            *(
-                single := [
-                    missed(f"partition == 'iid' and attack == '{attack}'") for attack in ("opt_alie", "tailored")
-                ]
-            ),
-            planned("images")["accuracy"]["iid", 5, "fltrust"],
-            planned("images")["accuracy"]["iid", 5, "fltrust"] - min(single),
-        ],
-    ),
-    Fact(
-        "alone leaves {:.1f}%. They foresaw {:.1f}% and reach {:.1f}%.",
-        lambda: [
-            missed("partition == 'mild_dirichlet' and attack == 'tailored'"),
-            *planned("images").loc[("mild_dirichlet", 5, "fltrust"), ["foreseen", "accuracy"]],
-        ],
-    ),
     Fact("In {} of {} cases they are at least as harmful", as_harmful_of_all),
 )

@@ -100,22 +100,6 @@ FACTS = (
         lambda: [*under("mnist", 1, "median", "sign 4", "worst"), NUMBERS[stronger("mnist", 1)["median"] - 1]],
     ),
     Fact(
-        "where all {} attacks were run, single attacks beat `worst` by over a point for {} rules: geomed ({} attacks), "
-        "median ({}), fltrust ({}) and trmean ({}).",
-        lambda: [
-            adversaries("digits", 1).shape[1] - len(WORST),
-            NUMBERS[(stronger("digits", 1) > 0).sum()],
-            *(stronger("digits", 1)[rule] for rule in ("geomed", "median", "fltrust", "trmean")),
-        ],
-    ),
-    Fact(
-        "For geomed, the best of 55 has {:.1f}% and `worst` {:.1f}%.",
-        lambda: [
-            100 * float(adversaries("digits", 1).drop(columns=[*WORST]).loc["geomed"].min()),
-            *under("digits", 1, "geomed", "worst"),
-        ],
-    ),
-    Fact(
         "Seeds 1 and 2 on digits were run with the {} attacks of the list that did the most harm with seed 0.",
         lambda: [NUMBERS[number] for number in adversaries("digits", 3).drop(columns=[*WORST]).count(axis=1).unique()],
     ),
