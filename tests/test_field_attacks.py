@@ -166,6 +166,17 @@ def test_with_their_own_knowledge_attackers_see_their_own_updates_as_the_honest_
     assert not torch.equal(supposed.x, Blind().honest(f.clients).x), "others than those whom they simulate"
 
 
+def test_where_clients_send_models_the_rule_is_asked_about_updates() -> None:
+    views, asked = list[AttackView](), list[Tensor]()
+    f = small(*ATTACKED, "knowledge=own", "local_update=rsa", attack=Looks(views), aggregator=Recording(asked))
+    step(f, initial_state(f))
+    (view,), honest, state = views, len(f.clients.honest_ids), initial_state(f).model(0)
+    view.aggregate(view.params)
+    supposed = supposed_clients(f.clients, "asked")
+    rows = f.train(supposed, [*range(honest)], f.clients.honest_ids.tolist(), "batches", state, f.storage.rows(honest))
+    assert torch.equal(asked[-1][:honest], rows.matrix) and not asked[-1][honest:].any()
+
+
 def test_own_knowledge_trains_once_and_leaves_honest_clients_as_they_are() -> None:
     knowing, guessing = (
         rows_of(small(*ATTACKED, "participation=0.5", f"knowledge={known}", attack=InnerProductManipulation()))

@@ -76,7 +76,7 @@ def of_their_own(context: Context, view: AttackView, rule: Rule) -> AttackView:
         named, rows = clients.honest_ids[places].tolist(), federation.storage.rows(len(places))
         updates = context.train_clients(supposed_clients(clients, "asked"), places, named, "asked", rows)
         zero_non_finite(updates.columns)
-        return Updates(view.upload(updates.columns), updates.counts)
+        return updates
 
     def questions(crafted: Tensor) -> Questions:
         return Questions(supposed(), view.upload(crafted), torch.cat([supposed().counts, federation.counts[ids]]))
