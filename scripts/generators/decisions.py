@@ -130,7 +130,7 @@ def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
         if not of_case:
             rows.append([words.format(samples="samples", clients="some"), "not run", "", "", ""])
             continue
-        case = min(of_case, key=lambda case: case["attackers"])
+        case = min(of_case, key=lambda case: (case["use"] is None, case["attackers"]))
         place = words.format(samples=case["own_samples"].removeprefix("own "), clients=case["clients"])
         left = ", ".join(case["not_tried"])
         rows.append([f"{place}, {share_of(case)} attack", *_answer(case),
