@@ -124,9 +124,14 @@ def on_phones() -> list[object]:
     many rules, which three keep least under the list, and what; the score of the server alone."""
     arena = arena_of("devices")
     scores, listed, met = searched(arena, (27, "natural"))
-    last = sorted(listed, key=lambda rule: listed[rule])[:3]
     return [len(met), readable(met[0]), scores[met[0]], scores[met[-1]], scores[SERVER],
-            *(of for rule in last for of in (readable(rule), listed[rule])), len(listed)]  # fmt: skip
+            *_least(listed, 3), len(listed)]  # fmt: skip
+
+
+def _least(listed: dict[str, float], number: int) -> list[object]:
+    """So many rules that keep least, each followed by what it keeps, the least first."""
+    last = sorted(listed, key=lambda rule: listed[rule])[:number]
+    return [of for rule in last for of in (readable(rule), listed[rule])]
 
 
 def on_phones_with_few() -> list[object]:
@@ -135,9 +140,7 @@ def on_phones_with_few() -> list[object]:
     _, listed, met = searched(arena_of("devices"), (5, "natural"))
     if met:
         raise ValueError(f"{met} met attackers who search")
-    last = sorted(listed, key=lambda rule: listed[rule])[:4]
-    return [sum(of >= 95 for of in listed.values()), len(listed),
-            *(of for rule in last for of in (readable(rule), listed[rule]))]  # fmt: skip
+    return [sum(of >= 95 for of in listed.values()), len(listed), *_least(listed, 4)]
 
 
 def goals_on_phones() -> list[object]:
