@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs import records
-from robustfl_bench.runner.config import compose, identity, options, request, words
+from robustfl_bench.runner.config import compose, identity, interpolate, options, request, words
 from robustfl_bench.runner.experiment.plan import InfeasibleError, plan
 from tests.conftest import Bench, config_of, run_folders
 from tests.presets import by_hydra
@@ -151,6 +151,47 @@ def test_settings_are_set_added_and_taken_away(
     monkeypatch.setenv("HERE", "there")
     usual, found = (dict(flatten(compose.resolve(given).config)) for given in ([], overrides))
     assert found == usual | changed
+
+
+ALIKE = (
+    *([f"+experiment={name}"] for name in ("arena/silos", "boba/table8", "raga/table4", "brace/fig4", "hospitals/six")),
+    ["+setting=raga/mnist_mlp", "+method=raga/own/raga", "+threat=raga/lie", "scale=quick", "variant=published"],
+    ["partition.alpha=0.3", "partition=dirichlet", "~clustering", "pre_aggregation=[clipping,nnm]"],
+    ["+my.key=3", "rounds=${my.key}"],
+    ["rounds=${seed}", "seed=7"],
+    ["batch_size=${rb.times:${seed},2}"],
+    ["data_dir=${oc.env:HERE}/${now:%f}"],
+    ["aggregator._target_=robustfl_bench.aggregators.Krum"],
+    ["aggregator=tests.presets:Recording"],
+    ["lr=.5", "++lr=.25"],
+)
+
+
+@pytest.mark.parametrize("others", ALIKE, ids=" ".join)
+def test_runs_that_differ_by_seed_and_rate_are_composed_as_each_alone(
+    others: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERE", "there")
+    fixed = compose.sweep(others)[0]
+    for own in (["seed=3"], ["seed=4"], ["lr=0.5", "seed='5'"], ["lr=${batch_size}"], ["++seed=1"], ["seed=nan"]):
+        ends = []
+        for alone in (False, True):
+            with monkeypatch.context() as patch, interpolate.at(0.0):
+                if alone:
+                    patch.setattr(compose, "_twin", lambda given, search: None)
+                try:
+                    found = compose.resolve([*fixed, *own])
+                    ends.append((list(found.config.items()), dict(found.choices), found.overrides))
+                except ConfigError as error:
+                    ends.append(str(error))
+        assert ends[0] == ends[1]
+
+
+def test_a_config_that_somebody_changes_is_no_others() -> None:
+    first, second = (compose.resolve(["aggregator=krum", f"seed={seed}"]).config for seed in (1, 2))
+    first["aggregator"]["num_byzantine"] = -1
+    third = compose.resolve(["aggregator=krum", "seed=3"]).config
+    assert second["aggregator"] == third["aggregator"] != first["aggregator"]
 
 
 def test_an_option_inside_an_option_is_replaced_at_any_depth() -> None:

@@ -4,7 +4,6 @@ import math
 import os
 import re
 from dataclasses import dataclass, fields
-from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args
 
@@ -136,12 +135,12 @@ class Settings(Switches, Execution, Defining):
 
 def blocked(results_dir: str) -> list[str]:
     """A phrase if a file is in the place of the run folders, else None."""
-    path = Path(results_dir).expanduser() / "runs"
-    while not os.path.isdir(path) and path != path.parent:
+    path = os.path.join(os.path.expanduser(results_dir), "runs")
+    while not os.path.isdir(path) and path != (above := os.path.dirname(path)):
         if os.path.isfile(path):
-            where = "" if str(path) == results_dir else f": {path}"
+            where = "" if path == results_dir else f": {path}"
             return [f"results_dir={results_dir}{where} is a file; it must be a folder"]
-        path = path.parent
+        path = above
     return []
 
 

@@ -1,10 +1,12 @@
 """From the overrides of a user to the whole config of a run, by the files of ``conf/``."""
 
 import itertools
+import marshal
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, get_args
 
@@ -12,10 +14,10 @@ from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.fields import options_of, type_of_field
 from robustfl_bench.base.trees import flatten, merge
 from robustfl_bench.parts.adapters import signatures
-from robustfl_bench.runner.config import assumed, beyond, identity, options, outside, words
+from robustfl_bench.runner.config import assumed, beyond, identity, options, outside, targets, words
 from robustfl_bench.runner.config.beyond import NOTHING, Beyond, Composed, ForHydra
 from robustfl_bench.runner.config.choices import bodies_of, change, check_names, chosen, chosen_by, labels
-from robustfl_bench.runner.config.interpolate import composed_here, interpolated
+from robustfl_bench.runner.config.interpolate import composed_here, interpolated, is_read_in
 from robustfl_bench.runner.config.options import HERE, Search
 from robustfl_bench.runner.config.targets import REQUIRED
 from robustfl_bench.runner.config.words import OWN, PRESETS, Override
@@ -30,6 +32,9 @@ _SWITCHES = {name: option for name, (option, _) in options_of(Switches).items()}
 
 _OF_A_SWEEP = ("results_dir", "wait", "retry_failed", "dry_run")
 """Scalars that a sweep reads as a whole."""
+
+_FREE = ("seed", "lr")
+"""Scalars on which other settings depend only where these refer to them. Sweeps have many values of them."""
 
 _OF_THE_CALL = (*identity.FORMS, "allow", "origin")
 """Settings that only the command line gives."""
@@ -56,6 +61,8 @@ def resolve(
     Raises ConfigError for what does not exist or cannot be read.
     """
     given = words.overrides(overrides)
+    if not parts and base is None and not hydra.composes and (twin := _twin(given, search)) is not None:
+        return Resolved(tuple(overrides), *twin)
 
     def finish(composed: Composed) -> Resolved:
         if composed.unobeyed:
@@ -130,6 +137,44 @@ def shared(overrides: Sequence[str], search: Search = HERE, hydra: ForHydra = NO
                 with suppress(Beyond):
                     check_names(each, search)
     return whole
+
+
+def _twin(given: Sequence[Override], search: Search) -> tuple[dict[str, Any], Mapping[str, str]] | None:
+    """The config and the choices of a run that differs by its _FREE scalars from others, which are composed once; None
+    where it does by more, or that is not known."""
+    own = {one.key: one for one in given if one.key in _FREE and not (one.sign or one.place or one.is_swept)}
+    rest = [one for one in given if own.get(one.key) is not one]
+    if not own or any(one.root in (*identity.FORMS, *own) or one.key.endswith("._target_") for one in rest):
+        return None
+    try:
+        values = {name: one.value for name, one in own.items()}
+    except Beyond:
+        return None
+    if any(map(options.refers, values.values())):
+        return None
+    if (common := _common(tuple(one.text for one in rest), tuple(own), search)) is None:
+        return None
+    packed, choices = common
+    return marshal.loads(packed) | {name: _typed(name, value) for name, value in values.items()}, choices
+
+
+@lru_cache(maxsize=10_000)
+def _common(
+    overrides: tuple[str, ...], free: tuple[str, ...], search: Search
+) -> tuple[bytes, Mapping[str, str]] | None:
+    """The choices and the resolved config of all runs with these overrides, whatever the ``free`` scalars are; packed,
+    as nobody may change that of another.
+
+    None if other settings refer to these scalars, or to what can change while a sweep goes on, or if parts are from
+    outside.
+    """
+    try:
+        config, choices, *_ = _composed([words.override(text) for text in overrides], search)
+        if is_read_in(config, free) or targets.packages_of(config) or set(config) - {*_KNOWN}:
+            return None
+        return marshal.dumps(_resolved(config)), choices
+    except (ConfigError, Beyond, ValueError):  # each run says it; of ValueError: it holds what cannot be packed
+        return None
 
 
 _Made = TypeVar("_Made")

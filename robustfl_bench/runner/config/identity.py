@@ -148,9 +148,13 @@ def canonical(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Mapping):
-        usual = _usual(str(value.get("_target_", "")))
-        kept = {key: canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
-        return {key: item for key, item in kept.items() if item != usual.get(key) and item != {}}
+        usual, kept = _usual(str(value.get("_target_", ""))), {}
+        for key, item in value.items():
+            if key != "path" or not value.get("digest"):
+                short = item if type(item) is str else canonical(item)
+                if short != usual.get(key) and short != {}:
+                    kept[key] = short
+        return kept
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]
     return value

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -71,6 +71,25 @@ def interpolated(value: Any, root: Mapping[str, Any]) -> Any:
             return interpolated(found, root)
         value = f"{value[: match.start()]}{found}{value[match.end() :]}"
     return value
+
+
+_FIXED = ("at_scale", "in_variant", "attacked", "rb.rate", "rb.share", "rb.ratio", "rb.times", "swept_in")
+"""Resolvers with the same value at any time, which read no other scalars than those that they are named after."""
+
+
+def is_read_in(config: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether settings refer to any of the scalars of these names, or to what no config fixes, as the time."""
+    texts = [item for item in _leaves(config) if isinstance(item, str) and "${" in item]
+    named = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
+    return any(named.search(text) or not {*_CALL.findall(text)} <= {*_FIXED} for text in texts)
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    below = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, list) else None
+    if below is None:
+        yield tree
+    for item in below or ():
+        yield from _leaves(item)
 
 
 def _expression(text: str, root: Mapping[str, Any]) -> Any:
