@@ -5,10 +5,10 @@
 
 A model gets random inputs with the shapes of the data set that the command in its file of ``conf/model`` names (MNIST
 where it names none). The loop is that of ``bench_rounds.py``: one module, one client after the other, on as many
-threads of PyTorch. ``--before`` adds the engine as of another commit, in this process, and a processor with units for
-bfloat16 the engine with ``precision=medium``, for the networks that use them. All give the same gradients, within
-``LIMITS``, which is checked before anything is timed. All figures are medians of one run, taken in turn; compare
-ratios, not seconds.
+threads of PyTorch. ``vmap`` is ``vmap(grad)`` of PyTorch over the clients at once, where it can batch a network.
+``--before`` adds the engine as of another commit, in this process, and a processor with units for bfloat16 the engine
+with ``precision=medium``, for the networks that use them. All give the same gradients, within ``LIMITS``, which is
+checked before anything is timed. All figures are medians of one run, taken in turn; compare ratios, not seconds.
 """
 
 import re
@@ -24,6 +24,7 @@ import pandas as pd
 import torch
 from bench_rounds import by_torch, plain_loop
 from torch import Tensor
+from torch.func import functional_call, grad, vmap
 
 from robustfl_bench.interfaces import Dataset
 from robustfl_bench.numerics.network.bfloat16 import rounded
@@ -35,8 +36,8 @@ from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.options import CONF
 
 WORDS = 10_000  # of a vocabulary
-ENGINE, LOOP, BEFORE, ROUNDED = "robustfl_bench", "plain loop", "engine before", "bfloat16"
-LIMITS = {LOOP: 1e-2, BEFORE: 1e-2, ROUNDED: 0.15}
+ENGINE, LOOP, VMAP, BEFORE, ROUNDED = "robustfl_bench", "plain loop", "vmap", "engine before", "bfloat16"
+LIMITS = {LOOP: 1e-2, VMAP: 1e-2, BEFORE: 1e-2, ROUNDED: 0.15}
 """By which the gradients may differ, as a share of their length: masks and winners of poolings flip."""
 
 
@@ -80,6 +81,31 @@ def in_training(network: Network) -> Iterator[None]:
             network.module.eval()
 
 
+def by_vmap(network: Network, batch: Batch, out: Tensor) -> Callable[[], object] | None:
+    """The gradients of all clients at once by ``vmap(grad)``; None for a network that it cannot batch, or in which
+    samples or random draws are of one client."""
+    module, clients = network.module, len(batch.sizes)
+    params = {name: parameter.detach() for name, parameter in module.named_parameters()}
+
+    def loss(params: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        value: Tensor = network.criterion(functional_call(module, params, (x,)), y)
+        return value
+
+    def work() -> None:
+        found = vmap(grad(loss), (None, 0, 0))(
+            params, *(part.unflatten(0, (clients, -1)) for part in (batch.x, batch.y))
+        )
+        torch.cat([each.flatten(1) for each in found.values()], dim=1, out=out)
+
+    if network.stochastic:
+        return None
+    try:
+        work()
+    except RuntimeError:
+        return None
+    return work
+
+
 def works(
     model: str, network: Network, batch: Batch, threads: int, before: str | None
 ) -> dict[str, Callable[[], object]]:
@@ -87,7 +113,7 @@ def works(
 
     With dropout, every client has its own random stream, here all with the same seed.
     """
-    results = {what: torch.empty(len(batch.sizes), network.dim) for what in (ENGINE, LOOP, BEFORE, ROUNDED)}
+    results = {what: torch.empty(len(batch.sizes), network.dim) for what in (ENGINE, LOOP, VMAP, BEFORE, ROUNDED)}
 
     def clients(what: str) -> list[tuple[Batch, Tensor]]:
         parts = zip(batch.clients(), results[what].split(1), strict=True)
@@ -112,6 +138,8 @@ def works(
     parts = clients(LOOP) if network.stochastic else [(batch, results[LOOP])]
     loops = [by_torch(plain_loop(network, *part), threads) for part in parts]
     jobs = {ENGINE: by(network, ENGINE, Batch), LOOP: plainly}
+    if (at_once := by_vmap(network, batch, results[VMAP])) is not None:
+        jobs[VMAP] = by_torch(at_once, threads)
     if before is not None:
         old, _ = made(model, before)
         jobs[BEFORE] = by(old, BEFORE, part_of(before, "network.samples:Batch", "engine.samples:Batch"))
@@ -158,7 +186,7 @@ def main() -> None:
                 | {f"{what}, ms": 1e3 * value for what, value in seconds.items()}
                 | {
                     f"x {what.split()[-1]}": seconds[what] / seconds[ENGINE]
-                    for what in (LOOP, BEFORE)
+                    for what in (LOOP, VMAP, BEFORE)
                     if what in seconds
                 }
                 | {f"x in {what}": seconds[ENGINE] / seconds[what] for what in (ROUNDED,) if what in seconds}
