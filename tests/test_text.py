@@ -19,6 +19,7 @@ from torch.nn import functional
 from robustfl_bench.interfaces import ConfigError, Data, DataError, Dataset
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch
+from robustfl_bench.parts import datasets
 from robustfl_bench.parts.datasets import ag_news, text, word_vectors
 from robustfl_bench.parts.datasets.ag_news import AgNews
 from robustfl_bench.parts.datasets.files import File, Layout
@@ -29,6 +30,17 @@ RNG = np.random.Generator(np.random.Philox(key=1))
 
 
 # ---- tokens
+
+
+def test_padding_stands_behind_texts_alone() -> None:
+    length, y = AgNews().input_shape[0], torch.zeros(3, dtype=torch.int64)
+    x = torch.ones(3, length, dtype=torch.int32)
+    x[0, 5:] = x[1] = 0
+    datasets._check(Data(x, y, x, y, "own"), AgNews())
+    wrong = x.clone()
+    wrong[2, 3] = 0
+    with pytest.raises(DataError, match="ag_news: some test texts have 0, which is padding, before a word"):
+        datasets._check(Data(x, y, wrong, y, "own"), AgNews())
 
 
 def test_tokens() -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.numerics.updates import all_finite
 
 
 def read(matrix: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
@@ -28,8 +29,8 @@ def read(matrix: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
             f"updates must be floating-point numbers (n, d), got {matrix.dtype} of shape {tuple(matrix.shape)}"
         )
     rows = rows.to(torch.float32).contiguous()
-    if not (finite := rows.isfinite().all(dim=1)).all():
-        wrong = ", ".join(map(str, (~finite).nonzero().flatten().tolist()))
+    if not all_finite(rows):
+        wrong = ", ".join(map(str, (~rows.isfinite().all(dim=1)).nonzero().flatten().tolist()))
         raise ConfigError(f"updates must be finite in float32, those of clients {wrong} are not; a run takes them as 0")
 
     def written(result: Tensor) -> Any:

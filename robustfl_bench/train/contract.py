@@ -14,7 +14,7 @@ from torch import Tensor
 from robustfl_bench.base.errors import BrokenContract, Diverged
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.parts.aggregators.base import Aggregator
+from robustfl_bench.parts.aggregators.base import Aggregator, no_aggregate
 from robustfl_bench.parts.attacks.base import Crafted
 from robustfl_bench.parts.partitions.base import Partition
 from robustfl_bench.parts.protocols.state import Round, State
@@ -128,7 +128,7 @@ def protocol_fault(returned: object, before: State) -> str:
 def aggregate_fault(aggregate: object, updates: Updates) -> str:
     """The fault of the aggregate that a rule returned for the ``updates`` of all clients; empty if there is none."""
     if not isinstance(aggregate, Aggregate):
-        return f"returned a {type(aggregate).__name__}, no Aggregate: updates.combine(weights) makes one"
+        return no_aggregate(aggregate)
     remembered = aggregate.memory if aggregate.memory is not None else {}
     if not (isinstance(remembered, dict) and all(isinstance(value, Tensor) for value in remembered.values())):
         return "returned a memory that is no dict of tensors"

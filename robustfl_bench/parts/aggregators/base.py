@@ -86,6 +86,11 @@ def _argument(name: str) -> str:
     return needed.get(name, "the server's samples: run it through robustfl_bench.run")
 
 
+def no_aggregate(made: object) -> str:
+    """The fault of a rule that returned something else."""
+    return f"returned a {type(made).__name__}, no Aggregate: updates.combine(weights) makes one"
+
+
 @dataclass(frozen=True)
 class RingForm:
     """The computation of a rule by clients on a ring, for rules whose aggregate depends only on a sum over clients.
@@ -281,6 +286,5 @@ class Aggregator(Part):
             known["losses_of"] = lambda params, clients: losses[clients]
         made = self._aggregate_of(Updates(rows, counts, losses), ServerAlone(self, _argument, **known))
         if not hasattr(made, "vector"):
-            told = f"aggregator {type(self).__name__} returned a {type(made).__name__}, no Aggregate"
-            raise BrokenContract(f"{told}: updates.combine(weights) makes one")
+            raise BrokenContract(f"aggregator {type(self).__name__} {no_aggregate(made)}")
         return written(made.vector)

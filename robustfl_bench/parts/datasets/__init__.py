@@ -124,6 +124,8 @@ def _check(data: "Data", dataset: "Dataset") -> None:
         for name, values in (("samples", x), ("labels", y)):
             if not all(value.isfinite() for value in values.aminmax()):
                 raise DataError(f"{dataset.name}: some {part} {name} are not finite numbers; {dataset.not_finite()}")
+        if dataset.content == "words" and bool(((x[:, :-1] == 0) & (x[:, 1:] != 0)).any()):
+            raise DataError(f"{dataset.name}: some {part} texts have 0, which is padding, before a word; put it behind")
     if data.owners is not None and len(data.owners) != len(data.train_y):
         raise DataError(f"{dataset.name}: {len(data.owners)} owners for {len(data.train_y)} training samples")
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from robustfl_bench.base import public
@@ -136,6 +137,9 @@ def named_steps(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(steps) if isinstance(steps, Mapping) and "_target_" not in steps else {}
 
 
+_PLAIN = {str, int, bool, NoneType}
+
+
 def canonical(value: Any) -> Any:
     """A tree in which only what differs from the default is written, and every number in one way.
 
@@ -151,7 +155,7 @@ def canonical(value: Any) -> Any:
         usual, kept = _usual(str(value.get("_target_", ""))), {}
         for key, item in value.items():
             if key != "path" or not value.get("digest"):
-                short = item if type(item) is str else canonical(item)
+                short = item if type(item) in _PLAIN else canonical(item)
                 if short != usual.get(key) and short != {}:
                     kept[key] = short
         return kept

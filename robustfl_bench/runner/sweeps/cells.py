@@ -4,11 +4,13 @@ A cell is composed from the files of ``conf/`` as they are now, in a fraction of
 can be out of date.
 """
 
+import gc
 import os
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -59,6 +61,18 @@ class Sweep:
         os.chdir(self.folder)
         if self.folder not in sys.path:
             sys.path.append(self.folder)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Nothing is searched for cycles within the context: of what thousands of cells hold, all is kept."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class SweepCell:

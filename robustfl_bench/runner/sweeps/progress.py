@@ -22,7 +22,7 @@ from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.rates import no_runs_made
 from robustfl_bench.runner.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
 from robustfl_bench.runner.store.writing import Damaged, read_text
-from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Incomplete, Sweep, SweepCell
+from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Incomplete, Sweep, SweepCell, uncollected
 
 RUNNING, WAITING = "running", "waiting"
 STATES = (*ENDED, RUNNING, WAITING)
@@ -202,7 +202,7 @@ def preview(sweep: Sweep, listed: bool = False) -> None:
     reasons = Counter[tuple[str, str]]()
     states: dict[SweepCell, str] = {}
     unfinished: dict[SweepCell, Seen] = {}
-    with no_runs_made():
+    with no_runs_made(), uncollected():
         for cell in sweep.listed:
             try:
                 said: list[str] = []

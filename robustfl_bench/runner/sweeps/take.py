@@ -22,7 +22,7 @@ from robustfl_bench.runner.processes import members
 from robustfl_bench.runner.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.runner.store.lease import LeaseLost
 from robustfl_bench.runner.store.writing import CannotWrite, Damaged
-from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Sweep, SweepCell, stacks
+from robustfl_bench.runner.sweeps.cells import MISSING, OTHERS, End, Sweep, SweepCell, stacks, uncollected
 
 POLL = 1.0
 """Seconds between two looks at the cells that other processes run."""
@@ -125,15 +125,16 @@ class Taker:
 
     def survey(self) -> None:
         """Find the stored ends, and those that are to be repeated."""
-        if self.sweep.again is None:
-            ends = {cell.overrides: cell.folder() for cell in self.cells if cell.refusal is None}
-            self._again = {
-                overrides: when
-                for overrides, folder in ends.items()
-                if (when := _to_repeat(folder, self.sweep.retry_failed)) is not None
-            }
-        for cell in self.missing:
-            self.look(cell, STORED if self.sweep.again is None else None)
+        with uncollected():
+            if self.sweep.again is None:
+                ends = {cell.overrides: cell.folder() for cell in self.cells if cell.refusal is None}
+                self._again = {
+                    overrides: when
+                    for overrides, folder in ends.items()
+                    if (when := _to_repeat(folder, self.sweep.retry_failed)) is not None
+                }
+            for cell in self.missing:
+                self.look(cell, STORED if self.sweep.again is None else None)
 
     def look(self, cell: SweepCell, what: str | None = None) -> bool:
         """Whether a cell has an end, by what its run folder holds or because it cannot be composed; a result is printed
