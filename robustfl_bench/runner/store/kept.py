@@ -11,7 +11,7 @@ import json
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from robustfl_bench.base import regular, remembered
@@ -141,7 +141,6 @@ def _read_lines(file: str) -> list[tuple[Path, list[str], bool]]:
 _lines = cache(_read_lines)
 
 
-@lru_cache(maxsize=1)  # who finds no result asks how the run ended
 def _remembered_place(run_id: str) -> Place | None:
     """The place of a run, which an earlier process has found. Raises one of DAMAGES where not all files are whole."""
     if (known := _remembered_places()) is None:
