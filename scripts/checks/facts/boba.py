@@ -109,7 +109,14 @@ PAGE = "results/boba/README.md"
 _QUARTER = "aggregator == 'boba' and participation == 0.25"
 _CLEAN_RAGE = "aggregator == 'rage' and attack == 'none'"
 
+WHOLE = ("average", "mkrum", "fltrust", "boba")
+"""Rules with runs of AG-News in whole batches."""
+
 FACTS = (
+    Fact(
+        "Average has {:.1f}, Multi-Krum {:.1f}, FLTrust {:.1f} and BOBA {:.1f}",
+        lambda: 100 * runs("boba/table8.csv").groupby("aggregator")["final_accuracy"].mean()[list(WHOLE)],
+    ),
     Fact(
         "Without attack it loses {:.1f} points of a class's recall at most, the next rule {:.1f}. Its worst case is "
         "{:.1f}, the next {:.1f}.",
