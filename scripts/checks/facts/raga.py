@@ -237,8 +237,7 @@ FACTS = (
         lambda: with_ten_in_table_iii(0.2, ("sign_flip", 20), ("sign_flip", 15)),
     ),
     Fact(
-        "All {} cells are measured, in {} of them a model diverged (`robustfl-results table raga/table2`). {} are "
-        "inside.",
+        "All {} cells are measured, in {} of them a model diverged. {} are inside.",
         lambda: agreeing("raga/table2")[:3],
         slow=True,
     ),
