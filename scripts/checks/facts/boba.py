@@ -115,7 +115,7 @@ WHOLE = ("average", "mkrum", "fltrust", "boba")
 FACTS = (
     Fact(
         "Average has {:.1f}, Multi-Krum {:.1f}, FLTrust {:.1f} and BOBA {:.1f}",
-        lambda: 100 * runs("boba/table8.csv").groupby("aggregator")["final_accuracy"].mean()[list(WHOLE)],
+        lambda: [100 * runs("boba/table8.csv").groupby("aggregator")["final_accuracy"].mean()[rule] for rule in WHOLE],
     ),
     Fact(
         "Without attack it loses {:.1f} points of a class's recall at most, the next rule {:.1f}. Its worst case is "
