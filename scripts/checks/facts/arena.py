@@ -77,7 +77,7 @@ def of_fltrust() -> list[object]:
 
 def with_like_data() -> list[object]:
     """On images, where clients have like data: the score of SignSGD, that of RLR, of the own samples, of Fed-NGA on
-    digits and there, of SignGuard under the list and in all; then that of ByGARS in pathological.
+    digits and there, of SignGuard under the list and in all.
 
     Raises ValueError unless these votes alone keep as much as the server alone, by the means.
     """
@@ -85,9 +85,8 @@ def with_like_data() -> list[object]:
     if {rule for rule in met if scores[rule] >= scores[SERVER]} != {"rlr", "signsgd"}:
         raise ValueError(f"the best rules in IID: {[(rule, scores[rule]) for rule in met[:4]]}")
     digits, _, _ = searched(arena_of("silos"), (5, "iid"))
-    skewed, _, _ = searched(arena_of("fashion"), (5, "pathological"))
     return [scores["signsgd"], scores["rlr"], scores[SERVER], digits["fed_nga"], scores["fed_nga"],
-            listed["signguard"], scores["signguard"], skewed["bygars"]]  # fmt: skip
+            listed["signguard"], scores["signguard"]]  # fmt: skip
 
 
 def with_many_attackers() -> list[object]:
@@ -192,7 +191,7 @@ FACTS = (
     ),
     Fact(
         "SignSGD keeps {:.0f}, RLR {:.0f} and own samples {:.0f}. Fed-NGA keeps {:.0f} on digits and {:.0f} here. "
-        "SignGuard, first under the list, falls from {:.0f} to {:.0f}. In pathological ByGARS keeps {:.0f}",
+        "SignGuard, first under the list, falls from {:.0f} to {:.0f}.",
         with_like_data,
         slow=True,
     ),
