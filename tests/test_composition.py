@@ -187,6 +187,15 @@ def test_runs_that_differ_by_seed_and_rate_are_composed_as_each_alone(
         assert ends[0] == ends[1]
 
 
+def test_only_runs_that_differ_by_no_more_are_composed_once() -> None:
+    def is_known(*overrides: str) -> bool:
+        return compose._twin(words.overrides(overrides), options.HERE) is not None
+
+    assert is_known("aggregator=krum", "seed=1") and is_known("+setting=raga/mnist_mlp", "lr=0.1", "seed=2")
+    assert not is_known("aggregator=krum") and not is_known("rounds=${seed}", "seed=7")
+    assert not is_known("+aggregator.note=[1,${lr}]", "lr=0.1") and not is_known("data_dir=${now:%f}", "seed=1")
+
+
 def test_a_config_that_somebody_changes_is_no_others() -> None:
     first, second = (compose.resolve(["aggregator=krum", f"seed={seed}"]).config for seed in (1, 2))
     first["aggregator"]["num_byzantine"] = -1

@@ -138,6 +138,7 @@ def named_steps(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _PLAIN = {str, int, bool, NoneType}
+"""Types of values that are written in one way alone."""
 
 
 def canonical(value: Any) -> Any:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.trees import flatten
 from robustfl_bench.runner.config import beyond
 from robustfl_bench.runner.config.beyond import Beyond
 from robustfl_bench.runner.config.resolvers import BY_ROOT, PLAIN, unknown
@@ -79,17 +80,9 @@ _FIXED = ("at_scale", "in_variant", "attacked", "rb.rate", "rb.share", "rb.ratio
 
 def is_read_in(config: Mapping[str, Any], names: Iterable[str]) -> bool:
     """Whether settings refer to any of the scalars of these names, or to what no config fixes, as the time."""
-    texts = [item for item in _leaves(config) if isinstance(item, str) and "${" in item]
+    texts = [text for text in (str(item) for _, item in flatten(config)) if "${" in text]
     named = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
     return any(named.search(text) or not {*_CALL.findall(text)} <= {*_FIXED} for text in texts)
-
-
-def _leaves(tree: Any) -> Iterator[Any]:
-    below = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, list) else None
-    if below is None:
-        yield tree
-    for item in below or ():
-        yield from _leaves(item)
 
 
 def _expression(text: str, root: Mapping[str, Any]) -> Any:
