@@ -83,8 +83,10 @@ def in_training(network: Network) -> Iterator[None]:
 
 
 def by_vmap(network: Network, batch: Batch, out: Tensor) -> Callable[[], object] | None:
-    """The gradients of all clients at once by ``vmap(grad)``; None for a network that it cannot batch, or in which
-    samples or random draws are of one client."""
+    """The gradients of all clients at once by ``vmap(grad)``; None for a network that it cannot batch, and with
+    dropout, whose draws are each client's own."""
+    if network.stochastic:
+        return None
     module, clients = network.module, len(batch.sizes)
     params = {name: parameter.detach() for name, parameter in module.named_parameters()}
 
@@ -98,8 +100,6 @@ def by_vmap(network: Network, batch: Batch, out: Tensor) -> Callable[[], object]
         )
         torch.cat([each.flatten(1) for each in found.values()], dim=1, out=out)
 
-    if network.stochastic:
-        return None
     try:
         work()
     except RuntimeError:

@@ -43,6 +43,12 @@ def ag_news(rule: str, attack: str) -> list[float]:
     return [percent(f"boba/{name}.csv", cell)[0] for name in ("ag_news", "quick")]
 
 
+def in_whole_batches() -> list[float]:
+    """The mean accuracies of Average, Multi-Krum, FLTrust and BOBA on AG-News in whole batches, in percent."""
+    means = runs("boba/table8.csv").groupby("aggregator")["final_accuracy"].mean()
+    return [float(100 * means[rule]) for rule in ("average", "mkrum", "fltrust", "boba")]
+
+
 def faster_than() -> list[float]:
     """Of how many of BOBA's baselines BOBA is faster in Fig. 3, and how many there are."""
     multiples = runs("boba/fig3.csv").set_index("rule")["per_gram"]
@@ -109,13 +115,10 @@ PAGE = "results/boba/README.md"
 _QUARTER = "aggregator == 'boba' and participation == 0.25"
 _CLEAN_RAGE = "aggregator == 'rage' and attack == 'none'"
 
-WHOLE = ("average", "mkrum", "fltrust", "boba")
-"""Rules with runs of AG-News in whole batches."""
-
 FACTS = (
     Fact(
         "Average has {:.1f}, Multi-Krum {:.1f}, FLTrust {:.1f} and BOBA {:.1f}",
-        lambda: [100 * runs("boba/table8.csv").groupby("aggregator")["final_accuracy"].mean()[rule] for rule in WHOLE],
+        in_whole_batches,
     ),
     Fact(
         "Without attack it loses {:.1f} points of a class's recall at most, the next rule {:.1f}. Its worst case is "
