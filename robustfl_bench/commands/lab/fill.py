@@ -38,7 +38,7 @@ from robustfl_bench.runner.sweeps.take import require_data
 from robustfl_bench.train.settings import DEVICES
 
 _BATCH = 60.0
-"""Seconds of one process after which rows are kept: fewer would start the processes too often."""
+"""Seconds of each process after which rows are kept: fewer would start the processes too often."""
 
 
 def _minutes(text: str) -> float:
@@ -94,7 +94,7 @@ def fill(asked: FilledTime) -> None:
         with terminable(), _ending(end):
             while stacks := _affordable(asked, named, known, end - time.monotonic(), set(made)):
                 print(_described(stacks))
-                for some in _batches(stacks):
+                for some in _batches(stacks, _BATCH * asked.processes):
                     if made and some[0].seconds > asked.processes * (end - time.monotonic()):
                         break  # the others took longer than was estimated
                     cells = [cell for stack in some for cell in stack.cells]
@@ -198,12 +198,12 @@ def _described(stacks: Sequence[WantedStack]) -> str:
     return "\n".join(lines)
 
 
-def _batches(stacks: Sequence[WantedStack]) -> Iterator[list[WantedStack]]:
-    """The stacks in order, as many at once as take _BATCH seconds."""
+def _batches(stacks: Sequence[WantedStack], seconds: float) -> Iterator[list[WantedStack]]:
+    """The stacks in order, as many at once as take so many seconds."""
     batch = list[WantedStack]()
     for stack in stacks:
         batch.append(stack)
-        if sum(one.seconds for one in batch) >= _BATCH:
+        if sum(one.seconds for one in batch) >= seconds:
             yield batch
             batch = []
     if batch:

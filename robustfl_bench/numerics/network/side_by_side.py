@@ -4,7 +4,8 @@ A single client is too little work for a GPU, and every operation costs a call. 
 clients (``vmap``), a batch of products or a grouped convolution. The host never waits for a result.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.numerics.network import dropout
 from robustfl_bench.numerics.network.flat import ROOM, FlatModule
 from robustfl_bench.numerics.network.gradients import summed
+from robustfl_bench.numerics.network.recorded import KINDS, Recorded
 from robustfl_bench.numerics.network.samples import Batch, moved
 
 Index = NDArray[np.int64]
@@ -42,6 +44,7 @@ class SideBySide:
         self._streams: list[torch.Generator] = []  # random streams of the grouped clients for dropout, else empty
         self._client: Tensor | None = None  # index of the client in its group
         self._takes_turns = False
+        self._recorded = Recorded()
         for layer in flat.module.modules():
             if isinstance(layer, dropout.KINDS):
                 layer.register_forward_hook(self._dropped)
@@ -67,9 +70,7 @@ class SideBySide:
                 self._streams = [_stream(batch.noise(client), out.device) for client in chosen.tolist()]
             clients = torch.arange(len(chosen), device=out.device)
             models = params[where] if each else params
-            gradients, values = self._for_each(
-                self._gradient, (0 if each else None, 0, 0, 0, 0), models, *given, clients
-            )
+            gradients, values = self._gradients_of(0 if each else None, models, *given, clients)
             out.index_copy_(0, where, gradients)
             losses.index_copy_(0, where, values.double())
         self._streams = []
@@ -99,6 +100,13 @@ class SideBySide:
             ):
                 yield slice(first, last)
                 first = last
+
+    def _gradients_of(self, model: int | None, *given: Tensor) -> Sequence[Tensor]:
+        """The gradients and the losses of clients, recorded where the device can do so; ``model`` is 0 if each has its
+        own."""
+        work = partial(self._for_each, self._gradient, (model, 0, 0, 0, 0))
+        can_record = given[0].device.type in KINDS and not self._stochastic and not self._takes_turns
+        return self._recorded(model, work, given) if can_record else work(*given)
 
     def _for_each(
         self, work: Callable[..., tuple[Tensor, ...]], dims: tuple[int | None, ...], *given: Tensor

@@ -1,4 +1,4 @@
-"""How fast a device trains: measured once, by some 20 seconds of it, and kept with the machine; else as stated."""
+"""How fast a device trains: measured once, by some 10 seconds of it, and kept with the machine; else as stated."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from robustfl_bench.runner.experiment.plan import plan
 _SHARE = 0.3
 """Of the operations of large products, what the gradients of a network reach."""
 
-_SECONDS = 10.0
+_SECONDS = 5.0
 """Of each of the two measurements."""
 
 _SIZE = 2048
