@@ -1,5 +1,10 @@
 """The gradients of clients side by side, as on a GPU, against autograd client by client; on the CPU."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,11 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.numerics.network import side_by_side
+from robustfl_bench.numerics.network import recorded, side_by_side
 from robustfl_bench.numerics.network.flat import FlatModule
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch
 from robustfl_bench.numerics.network.side_by_side import SideBySide
+from robustfl_bench.parts.models import gru
 from robustfl_bench.parts.models.cnn import Cnn
 from robustfl_bench.parts.models.dropout_cnn import DropoutCnn
 from robustfl_bench.parts.models.femnist_cnn import FemnistCnn
@@ -20,6 +26,7 @@ from robustfl_bench.parts.models.lenet import LeNet
 from robustfl_bench.parts.models.lstm import Lstm
 from robustfl_bench.parts.models.mlp import Mlp
 from robustfl_bench.parts.models.resnet20 import ResNet20
+from robustfl_bench.parts.models.stepwise import gru_states
 
 SIZES = (5, 2, 8, 3, 5)
 WORDS = torch.randn(11, 6, generator=torch.Generator().manual_seed(1)).index_fill(0, torch.tensor([0]), 0)
@@ -87,3 +94,116 @@ def test_every_model_has_the_gradients_of_clients_one_by_one(
     way(stack[0], batch, out)
     torch.testing.assert_close(out, shared, rtol=1e-9, atol=1e-11)
     assert not way._takes_turns
+
+
+class Repeated:
+    """A recording of a device that is not there: it does the same work again, with the tensors that it holds."""
+
+    def __init__(self, work: Callable[..., Sequence[Tensor]], given: Sequence[Tensor]) -> None:
+        self.given, self._work = [tensor.clone() for tensor in given], work
+        self.results = [result.clone() for result in work(*self.given)]
+
+    def replay(self) -> None:
+        for result, again in zip(self.results, self._work(*self.given), strict=True):
+            result.copy_(again)
+
+
+class Unrecordable(Repeated):
+    def __init__(self, *_: Any) -> None:
+        raise RuntimeError("the host would have to wait")
+
+
+class OtherBits(Repeated):
+    def replay(self) -> None:
+        super().replay()
+        self.results[0].view(torch.int64)[0, 0] ^= 1
+
+
+@pytest.mark.parametrize(
+    ("graph", "graphs"), [(Repeated, 2), (Unrecordable, 0), (OtherBits, 0)], ids=["as ever", "cannot", "other bits"]
+)
+def test_gradients_that_are_replayed_are_those_of_new_inputs(
+    graph: type[Repeated], graphs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, batch, stack = problem("mlp")
+    monkeypatch.setattr(side_by_side, "KINDS", {"cpu"})
+    made = list[Repeated]()
+    monkeypatch.setattr(recorded, "Graph", lambda *given: made.append(graph(*given)) or made[-1])
+    way = SideBySide(FlatModule(network.module), network.criterion)
+    for turn in range(4):
+        models, others = stack + turn, Batch(batch.x.roll(turn, dims=0), batch.y.roll(turn), SIZES)
+        out = torch.full_like(stack, torch.nan)
+        losses = way(models, others, out)
+        expected, own = one_by_one(network, models, others)
+        torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(losses, own)
+    assert len(way._recorded._graphs) == graphs
+    assert len(made) == graphs or graph is not Repeated
+
+
+def test_what_is_drawn_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, batch, stack = problem("dropout_cnn")
+    monkeypatch.setattr(side_by_side, "KINDS", {"cpu"})
+    way = SideBySide(FlatModule(network.module), network.criterion)
+    for _ in range(3):
+        way(stack, batch, torch.empty_like(stack))
+    assert not way._recorded._seen
+
+
+def loops(projected: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor) -> tuple[Tensor, ...]:
+    """The states of texts, their means and the shares of each word in these, as PyTorch's operations say."""
+    whole = torch.cat([torch.zeros(2 * len(bias), dtype=bias.dtype), bias])
+    states = gru_states(projected[tokens.long()], weight, whole)
+    present = ((tokens != 0) | (torch.arange(tokens.shape[1]) == 0))[..., None]
+    return states, (states * present).sum(dim=1) / present.sum(dim=1), present
+
+
+def forwards(*given: Tensor) -> tuple[Tensor, Tensor]:
+    states, pooled, _ = loops(*given)
+    return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1), pooled
+
+
+@torch.enable_grad()
+def backwards(
+    projected: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, before: Tensor, at_words: Tensor
+) -> Tensor:
+    """Each gate has a weight of its own here, so that autograd gives its gradient at every word."""
+    own = projected[tokens.long()].detach().requires_grad_()
+    states = gru_states(own, weight, torch.cat([torch.zeros(2 * len(bias), dtype=bias.dtype), bias]))
+    *_, present = loops(projected, weight, bias, tokens)
+    (at_gates,) = torch.autograd.grad((states * present * at_words[:, None]).sum(), own)
+    to_reset = weight[: len(bias)]
+    reset = (own[..., : len(bias)] + before @ to_reset.T).sigmoid()
+    return torch.cat([at_gates[..., -len(bias) :] * reset, at_gates], dim=2).detach()
+
+
+def test_the_kernels_of_texts_give_the_gradients_of_clients_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, batch, stack = problem("gru")
+    monkeypatch.setattr(gru, "gru_kernels", lambda: SimpleNamespace(forwards=forwards, backwards=backwards))
+    monkeypatch.setattr(gru.TextClassifier, "has_kernels", lambda *_: True)
+    expected, losses = one_by_one(network, stack[:1].expand_as(stack), batch)
+    out = torch.full_like(stack, torch.nan)
+    torch.testing.assert_close(SideBySide(FlatModule(network.module), network.criterion)(stack[0], batch, out), losses)
+    torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-11)
+
+
+def interpreted() -> None:
+    """The kernels as Triton interprets them on a CPU, against PyTorch's operations."""
+    from robustfl_bench.parts.models import kernels
+
+    draw, (length, hidden, vocabulary) = torch.Generator().manual_seed(0), (7, 16, 30)
+    tokens = torch.randint(1, vocabulary, (45, length), generator=draw, dtype=torch.int32)
+    tokens[torch.arange(length) >= torch.randint(0, length + 1, (45, 1), generator=draw)] = 0
+    given = [0.3 * torch.randn(*shape, generator=draw) for shape in ((vocabulary, 48), (48, hidden), (hidden,))]
+    expected, found = forwards(*given, tokens), kernels.forwards(*given, tokens)
+    at_words = torch.randn(45, hidden, generator=draw)
+    for right, own in zip(expected, found, strict=True):
+        torch.testing.assert_close(own, right, rtol=1e-5, atol=1e-6)
+    right, own = (each(*given, tokens, expected[0], at_words) for each in (backwards, kernels.backwards))
+    torch.testing.assert_close(own, right, rtol=1e-5, atol=1e-6)
+
+
+def test_the_kernels_of_texts_are_what_pytorch_computes() -> None:
+    pytest.importorskip("triton", reason="Triton comes with PyTorch for CUDA")
+    command = [sys.executable, "-c", f"import {__name__} as here; here.interpreted()"]
+    subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True)

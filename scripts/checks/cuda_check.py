@@ -211,7 +211,7 @@ def local_updates(setup: Setup) -> Iterator[Question]:
 
 
 def models(setup: Setup) -> Iterator[Question]:
-    """The gradients of three clients with models of their own, for every model."""
+    """The gradients of three clients with models of their own and at a common model, for every model."""
 
     draw = torch.Generator().manual_seed(0)
     images, labels = torch.randn(8, 3, 32, 32, generator=draw), torch.randint(CLASSES, (8,), generator=draw)
@@ -230,8 +230,9 @@ def models(setup: Setup) -> Iterator[Question]:
         for device in (torch.device("cpu"), setup.device):
             network = Network(model, tuple(x.shape[1:]), outputs, 0, words, name in by_name).to(device)
             stack = network.initial.expand(3, -1) * torch.tensor([[1.0], [1.01], [1.02]], device=device)
-            out = torch.empty(3, network.dim, device=device)
-            network.own_gradients(stack, Batch(x.to(device), y.to(device), (3, 2, 3)), out)
+            out, batch = torch.empty(2, 3, network.dim, device=device), Batch(x.to(device), y.to(device), (3, 2, 3))
+            network.own_gradients(stack, batch, out[0])
+            network.gradients(network.initial, batch, out[1])
             found.append(out.cpu())
         return judged(float((found[1] - found[0]).norm() / found[0].norm()), LIMITS["gradients"], "relative")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ MOST = 8
 class Graph:
     """What a device has recorded of ``work`` on tensors of its own: ``given``, and the ``results``."""
 
-    _pool: tuple[int, int] | None = None  # of memory; one for all, as no two are replayed at once
+    _pool: Any = None  # of memory; one for all, as no two are replayed at once
 
     def __init__(self, work: Work, given: Sequence[Tensor]) -> None:
         self.given = [tensor.clone() for tensor in given]

@@ -6,13 +6,14 @@ clients (``vmap``), a batch of products or a grouped convolution. The host never
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
+from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
@@ -20,12 +21,26 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.numerics.network import dropout
 from robustfl_bench.numerics.network.flat import ROOM, FlatModule
 from robustfl_bench.numerics.network.gradients import summed
-from robustfl_bench.numerics.network.recorded import KINDS, Recorded
+from robustfl_bench.numerics.network.recorded import KINDS, Recorded, Work
 from robustfl_bench.numerics.network.samples import Batch, moved
 
 Index = NDArray[np.int64]
 
 PADDED = 2  # clients grouped together have at most this many times as many samples as the smallest of them
+
+
+@runtime_checkable
+class WithKernels(Protocol):
+    """A module that computes the gradients of many clients at one model itself, under cross-entropy, on a GPU."""
+
+    def has_kernels(self, device: torch.device) -> bool:
+        """Whether it does so on this device."""
+
+    def gradients_by_kernels(
+        self, weights: dict[str, Tensor], x: Tensor, y: Tensor, shares: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """The gradients of the clients' mean losses, a stack (n, ...) for each of the ``weights``, and these losses
+        (n,). Client i has the samples ``x[i]`` (m, ...) and ``y[i]`` (m,), which count with ``shares[i]`` (m,)."""
 
 
 class SideBySide:
@@ -104,9 +119,20 @@ class SideBySide:
     def _gradients_of(self, model: int | None, *given: Tensor) -> Sequence[Tensor]:
         """The gradients and the losses of clients, recorded where the device can do so; ``model`` is 0 if each has its
         own."""
-        work = partial(self._for_each, self._gradient, (model, 0, 0, 0, 0))
+        by_kernels = model is None and self._is_by_kernels(given[0].device)
+        work: Work = self._by_kernels if by_kernels else partial(self._for_each, self._gradient, (model, 0, 0, 0, 0))
         can_record = given[0].device.type in KINDS and not self._stochastic and not self._takes_turns
         return self._recorded(model, work, given) if can_record else work(*given)
+
+    def _is_by_kernels(self, device: torch.device) -> bool:
+        module, criterion = self.flat.module, self._criterion
+        return isinstance(module, WithKernels) and criterion is functional.cross_entropy and module.has_kernels(device)
+
+    def _by_kernels(self, params: Tensor, x: Tensor, y: Tensor, weights: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradients (n, d) and losses (n,) at one model by the module itself."""
+        module: Any = self.flat.module
+        gradients, losses = module.gradients_by_kernels(self.flat.views(params), x, y, weights)
+        return torch.cat([gradients[name].flatten(1) for name in self.flat.slots], dim=1), losses
 
     def _for_each(
         self, work: Callable[..., tuple[Tensor, ...]], dims: tuple[int | None, ...], *given: Tensor

@@ -3,7 +3,10 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +19,7 @@ from robustfl_bench.parts.models.recurrence import Steps, backwards, forwards
 from robustfl_bench.parts.models.stepwise import gru_states
 
 PADDING = 0  # the token id that pads texts, as documented in Data
+PIECES = 16  # of a product over the words of a client, at most
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,49 @@ class TextClassifier(nn.Module):
                 out["table"][i, PADDING] = 0
         return losses
 
+    def has_kernels(self, device: torch.device) -> bool:
+        """Whether ``gradients_by_kernels`` can be asked on this device."""
+        if device.type != "cuda" or self.pooling != "mean" or isinstance(self.table, nn.Parameter):
+            return False
+        return (kernels := gru_kernels()) is not None and self.gru.hidden_size in kernels.UNITS
+
+    @torch.no_grad()
+    def gradients_by_kernels(
+        self, weights: Mapping[str, Tensor], tokens: Tensor, y: Tensor, shares: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Each client's gradient of its mean loss at the common ``weights``, a stack (n, ...) for each of these, and
+        the mean losses (n,). Client i has the texts ``tokens[i]`` (m, length), which count with ``shares[i]`` (m,).
+
+        The words' contributions to the gates are computed once for each word of the vocabulary, and those of the state
+        by kernels that go through a text at once.
+        """
+        kernels: Any = gru_kernels()
+        (clients, texts, length), hidden = tokens.shape, self.gru.hidden_size
+        flat, bias = tokens.reshape(-1, length), weights["gru.bias_hh_l0"]
+        of_gates = weights["gru.bias_ih_l0"] + functional.pad(bias[: 2 * hidden], (0, hidden))
+        state = (functional.linear(self.table, weights["gru.weight_ih_l0"], of_gates), weights["gru.weight_hh_l0"],
+                 bias[2 * hidden :], flat)  # fmt: skip
+        before, pooled = kernels.forwards(*state)
+        logits = functional.linear(pooled, weights["output.weight"], weights["output.bias"])
+        losses = functional.cross_entropy(logits, y.flatten(), reduction="none").view(clients, texts)
+        wrong = logits.softmax(dim=1) - functional.one_hot(y.flatten(), logits.shape[1])
+        delta = wrong * shares.reshape(-1, 1)
+        lengths = (flat != PADDING).sum(dim=1, keepdim=True).clamp(min=1)
+        deltas = kernels.backwards(*state, before, delta @ weights["output.weight"] / lengths)
+
+        at_gates, states = deltas.view(clients, texts, -1, 4 * hidden), before.view(clients, texts, -1, hidden)
+        of_state = _products(at_gates[..., : 3 * hidden], states).roll(-hidden, dims=1)  # the memory comes first
+        of_words = _products(at_gates[..., hidden:], functional.embedding(tokens, self.table))
+        totals, by_client = deltas.view(clients, -1, 4 * hidden).sum(dim=1), delta.view(clients, texts, -1)
+        return {
+            "gru.weight_ih_l0": of_words,
+            "gru.weight_hh_l0": of_state,
+            "gru.bias_ih_l0": totals[:, hidden:],
+            "gru.bias_hh_l0": totals[:, : 3 * hidden].roll(-hidden, dims=1),
+            "output.weight": by_client.mT @ pooled.view(clients, texts, -1),
+            "output.bias": by_client.sum(dim=1),
+        }, (losses * shares).sum(dim=1)
+
     def _steps(self, packed: "Packed") -> tuple[Steps, Tensor, Tensor]:
         """The recurrence over packed texts, their distinct words, and the distinct word at every place."""
         weights: dict[str, Tensor] = dict(self.gru.named_parameters())
@@ -166,6 +213,25 @@ class TextClassifier(nn.Module):
             ties[: len(state)] += state == pooled[: len(state)]
         at_each = at_pooled / ties
         return lambda step: at_each[: (n := step.stop - step.start)] * (states[step] == pooled[:n])
+
+
+@cache
+def gru_kernels() -> ModuleType | None:
+    """The module of the kernels of a GPU; None without Triton."""
+    try:
+        return import_module("robustfl_bench.parts.models.kernels")
+    except ImportError:
+        return None
+
+
+def _products(left: Tensor, right: Tensor) -> Tensor:
+    """``left[i].T @ right[i]`` (n, a, b) for the words of the texts (n, m, length, a) and (n, m, length, b) of each
+    client. Each product is the sum of some over fewer words, as a GPU leaves one so small to few of its units."""
+    clients, texts = left.shape[:2]
+    pieces = next(number for number in range(PIECES, 0, -1) if texts % number == 0)
+    parts = (each.reshape(clients * pieces, -1, each.shape[-1]) for each in (left, right))
+    products = torch.bmm(next(parts).mT, next(parts))
+    return products.view(clients, pieces, *products.shape[1:]).sum(dim=1)
 
 
 @dataclass(frozen=True)
