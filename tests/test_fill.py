@@ -92,6 +92,22 @@ def test_a_dry_run_says_what_it_would_do_and_makes_nothing(filled: Bench, tmp_pa
     assert filled("--minutes", "0.0001", "--dry-run").out.startswith("0 runs, 0 s")
 
 
+def test_rows_are_kept_while_other_processes_make_runs(
+    filled: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers, keep = list[int](), fill.keep
+    monkeypatch.setattr(fill, "_EVERY", 0.05)
+    monkeypatch.setattr(fill, "keep", lambda *asked: numbers.append(keep(*asked)) or numbers[-1])
+    assert filled("--minutes", "5", "--jobs", "2", "--output", "of_two.csv").code == 0
+    assert len(numbers) > 4 and numbers[-1] == len(rows(tmp_path / "of_two.csv")) == RUNS
+
+
+def test_processes_share_the_operations_of_a_gpu_and_wait_for_the_host_apart() -> None:
+    gpu, cpu = Speed(1e12, 1e-2, "of a test", is_gpu=True), Speed(1e12, 1e-2, "of a test")
+    assert gpu.among(4).seconds(100, 3e11) == pytest.approx(100 * 1e-2 / 4 + 1)
+    assert cpu.among(4) is cpu
+
+
 @pytest.mark.parametrize("minutes", ["0", "-3", "nan", "inf", "soon"])
 def test_minutes_that_are_none_take_one_line(filled: Bench, minutes: str) -> None:
     refused = filled(f"--minutes={minutes}")

@@ -37,8 +37,8 @@ from robustfl_bench.runner.sweeps.progress import duration
 from robustfl_bench.runner.sweeps.take import require_data
 from robustfl_bench.train.settings import DEVICES
 
-_BATCH = 60.0
-"""Seconds of each process after which rows are kept: fewer would start the processes too often."""
+_EVERY = 60.0
+"""Seconds after which rows are kept."""
 
 
 def _minutes(text: str) -> float:
@@ -68,9 +68,13 @@ class FilledTime:
     making: Making
 
     @property
-    def processes(self) -> int:
+    def jobs(self) -> int:
         """The processes that make runs."""
         return cores() if self.making.jobs < 0 else self.making.jobs
+
+    def seconds(self, known: Speed, seconds: float) -> float:
+        """The seconds of runs that fit into so many: those of all processes; a GPU has only its own."""
+        return seconds if known.is_gpu else self.jobs * seconds
 
     def of_device(self, cells: Iterable[Words]) -> list[Words]:
         """Runs on the device, in the folder of the results."""
@@ -83,7 +87,7 @@ def fill(asked: FilledTime) -> None:
     this machine are left out.
     """
     end, named = time.monotonic() + 60 * asked.minutes, _named(asked.words)
-    known = speed.known(asked.device, not asked.dry_run)
+    known = speed.known(asked.device, not asked.dry_run).among(asked.jobs)
     say(VALUES)
     say(f"speed: {known.source}")
     if asked.dry_run:
@@ -94,8 +98,8 @@ def fill(asked: FilledTime) -> None:
         with terminable(), _ending(end):
             while stacks := _affordable(asked, named, known, end - time.monotonic(), set(made)):
                 print(_described(stacks))
-                for some in _batches(stacks, _BATCH * asked.processes):
-                    if made and some[0].seconds > asked.processes * (end - time.monotonic()):
+                for some in [stacks] if asked.jobs > 1 else _batches(stacks):
+                    if made and some[0].seconds > asked.seconds(known, end - time.monotonic()):
                         break  # the others took longer than was estimated
                     cells = [cell for stack in some for cell in stack.cells]
                     made += cells
@@ -158,7 +162,7 @@ def _affordable(
     for reason in dict.fromkeys(lacking.values()):
         say(f"left out: {', '.join(name for name in lacking if lacking[name] == reason)}: {reason.partition(' (')[0]}")
     here = (stack for stack in wanted if stack.name not in lacking)
-    return queue.affordable(here, asked.processes * seconds)
+    return queue.affordable(here, asked.seconds(known, seconds))
 
 
 def _wanted(asked: FilledTime, named: _Named, known: Speed) -> Sequence[WantedStack]:
@@ -198,12 +202,12 @@ def _described(stacks: Sequence[WantedStack]) -> str:
     return "\n".join(lines)
 
 
-def _batches(stacks: Sequence[WantedStack], seconds: float) -> Iterator[list[WantedStack]]:
-    """The stacks in order, as many at once as take so many seconds."""
+def _batches(stacks: Sequence[WantedStack]) -> Iterator[list[WantedStack]]:
+    """The stacks in order, as many at once as take _EVERY seconds."""
     batch = list[WantedStack]()
     for stack in stacks:
         batch.append(stack)
-        if sum(one.seconds for one in batch) >= seconds:
+        if sum(one.seconds for one in batch) >= _EVERY:
             yield batch
             batch = []
     if batch:
@@ -211,10 +215,20 @@ def _batches(stacks: Sequence[WantedStack], seconds: float) -> Iterator[list[Wan
 
 
 def _make(what: str, cells: Sequence[Words], asked: FilledTime) -> None:
-    """Make runs, and keep their rows. That some fail is reported."""
-    cells = asked.of_device(cells)
+    """Make runs, and keep their rows, every _EVERY seconds if other processes make them. That some fail is reported."""
+    cells, done = asked.of_device(cells), threading.Event()
+
+    def keeps() -> None:
+        while not done.wait(_EVERY):
+            keep(cells, asked.making, asked.output)
+
+    keeper = threading.Thread(target=keeps if asked.jobs > 1 else done.wait, daemon=True)
+    keeper.start()
     try:
         made_cells(cells, asked.making, what, (FINISHED, DIVERGED, INFEASIBLE))
     except ConfigError as error:
         say(str(error))
+    finally:
+        done.set()
+        keeper.join()
     keep(cells, asked.making, asked.output)

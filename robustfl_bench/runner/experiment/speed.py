@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -35,6 +35,10 @@ class Speed:
     step: float
     source: str
     is_gpu: bool = False
+
+    def among(self, processes: int) -> "Speed":
+        """That of so many processes together: those on a GPU share its operations, and wait for the host apart."""
+        return replace(self, step=self.step / processes) if self.is_gpu else self
 
     def seconds(self, steps: float, operations: float) -> float:
         """The time of so many steps with so many operations in all."""
