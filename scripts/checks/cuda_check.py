@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benches"))
 from benches import conditions, medians  # first: sets how idle threads wait
@@ -40,8 +41,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from robustfl_bench.doors.testing import example_round, example_server
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
+from robustfl_bench.numerics.network import side_by_side
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.network.side_by_side import SideBySide
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts import datasets
 from robustfl_bench.parts.local_updates.fedsgd import FedSgd
@@ -360,14 +363,21 @@ def operations(setup: Setup) -> Iterator[Question]:
 
 
 def rounds(setup: Setup) -> Iterator[Question]:
-    """Local training of many clients, a second, on the device and on the CPU, and the device's peak of memory."""
-    clients, held = setup.of(100, 3), setup.of(600, 8)
-    shapes = {"mlp": (1, 28, 28), "lenet": (1, 28, 28), "resnet20": (3, 32, 32)}
+    """Local training of many clients, the milliseconds of a round: on the device as it comes, with its operations
+    called one by one, without kernels, and on the CPU; and the device's peak of memory."""
+    clients = setup.of(100, 3)
+    ways: dict[str, tuple[torch.device, bool, bool]] = {
+        "": (setup.device, True, True),
+        ", one by one": (setup.device, False, True),
+        ", by autograd": (setup.device, False, False),
+        ", CPU": (torch.device("cpu"), False, False),
+    }
 
-    def rate(name: str, batch: int | None, steps: int, device: torch.device) -> Answer:
-        network = Network(targets.build(compose.resolve([f"model={name}"]).config["model"]), shapes[name], CLASSES, 0)
+    def rate(name: str, held: int, batch: int | None, steps: int, way: str) -> Answer:
+        device, are_recorded, have_kernels = ways[way]
+        network, dataset = made(name)
+        x, y = draw(network, dataset, clients * held)
         network.to(device)
-        x, y = torch.randn(clients * held, *shapes[name]), torch.randint(CLASSES, (clients * held,))
         population = Population(x.to(device), y.to(device), np.split(np.arange(len(y)), clients))
         out, everyone = torch.empty(clients, network.dim, device=device), range(clients)
         local = FedSgd() if steps == 1 else LocalSgd(steps=steps)
@@ -376,18 +386,26 @@ def rounds(setup: Setup) -> Iterator[Question]:
             local(network, network.initial, Samples(population, everyone, everyone, 0, "batches", 0, batch), 0.1, out)
             setup.wait()
 
-        return measure(1 / medians({"it": work}, setup.of(3, 1))["it"], "rounds a second")
+        with (
+            patch.object(side_by_side, "KINDS", side_by_side.KINDS if are_recorded else set()),
+            patch.object(SideBySide, "_is_by_kernels", SideBySide._is_by_kernels if have_kernels else lambda *_: False),
+        ):
+            work()  # the second time records
+            return measure(1e3 * medians({"it": work}, setup.of(3, 1))["it"], "ms")
 
-    cases: dict[str, tuple[str, int | None, int]] = {
-        "mlp, all samples": ("mlp", None, 1),
-        "mlp, batches": ("mlp", 64, 1),
-        "lenet, 3 steps": ("lenet", 32, 3),
+    cases: dict[str, tuple[str, int, int | None, int]] = {
+        "mlp, all samples": ("mlp", 600, None, 1),
+        "mlp, batches": ("mlp", 600, 64, 1),
+        "lenet, 3 steps": ("lenet", 600, 32, 3),
+        "gru, all texts": ("gru", 750, None, 1),
+        "resnet20, batches": ("resnet20", 64, 16, 1),
     }
-    if not setup.tiny:
-        cases["resnet20, batches"] = ("resnet20", 16, 1)
-    for what, case in cases.items():
-        for device in (setup.device, torch.device("cpu")):
-            yield f"{what}, {'CPU' if device.type == 'cpu' else 'device'}", partial(rate, *case, device)
+    for what, (name, held, batch, steps) in cases.items():
+        if setup.tiny and name == "resnet20":
+            continue
+        for way in ways:
+            if way != ", by autograd" or name == "gru":
+                yield what + way, partial(rate, name, setup.of(held, 8), batch and setup.of(batch, 4), steps, way)
         if setup.device.type == "cuda":
             yield f"{what}, memory", lambda: measure(torch.cuda.max_memory_allocated(setup.device) / 2**30, "GiB, peak")
 
