@@ -1,10 +1,10 @@
 """The facts of results/bench/README.md."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
 
-from robustfl_bench.runner.store.kept import FOLDER, files
 from scripts.checks.facts.fact import Fact
 from scripts.checks.facts.kept import before, ends, extremes, measured_in, runs
 
@@ -80,20 +80,24 @@ def largest(section: str, cases: str = "verdict == 'ok'") -> list[float]:
 
 def milliseconds(*cases: str) -> list[float]:
     """How long parts of an aggregation, or rules, take."""
-    times = measured_in("cuda/bounds.csv").set_index("case")["value"]
-    return [times[case] for case in cases]
+    return values_of("bounds", cases)
+
+
+def of_recorded(*cases: str) -> list[float]:
+    """How long rounds take that are recorded, and that are not."""
+    return values_of("recorded", cases)
+
+
+def values_of(section: str, cases: Sequence[str]) -> list[float]:
+    """The answers of cases of a section."""
+    values = measured_in(f"cuda/{section}.csv").set_index("case")["value"]
+    return [values[case] for case in cases]
 
 
 def seconds(runs: int, mps: str) -> list[float]:
     """The least and the largest time of runs that went at once."""
     (times,) = measured_in("cuda/at_once.csv").query("runs == @runs and mps == @mps")["seconds"]
     return ends(map(float, str(times).split()))
-
-
-def on_the_gpu() -> int:
-    """The kept runs that a GPU made."""
-    tables = [runs(path.relative_to(FOLDER).as_posix()) for path in files() if path.parent.name in ("boba", "raga")]
-    return sum(int(table["device"].str.startswith("cuda", na=False).sum()) for table in tables)
 
 
 PAGE = "results/bench/README.md"
@@ -179,8 +183,23 @@ FACTS = (
         "Average takes {:.2f} ms, GeoMed {:.2f} ms and BOBA {:.2f} ms; the slowest rule is MDA, {:.2f} ms.",
         lambda: milliseconds("reading", "Gram", "sort", "average", "geomed", "boba", "mda"),
     ),
+    Fact(
+        "a round of RAGA's LeNet takes {:.1f} ms instead of {:.1f} and one of BOBA's MLP {:.1f} instead of {:.1f}",
+        lambda: of_recorded(
+            "raga, LeNet, recorded", "raga, LeNet, one by one", "boba, MLP, recorded", "boba, MLP, one by one"
+        ),
+    ),
+    Fact(
+        "The device computes for {:.1f} and {:.1f} ms of these",
+        lambda: of_recorded("raga, LeNet, computing", "boba, MLP, computing"),
+    ),
+    Fact(
+        "with half of the clients took {:.1f} ms, {:.1f} of it computing",
+        lambda: of_recorded(
+            "boba, GRU of half of the clients, one by one", "boba, GRU of half of the clients, computing"
+        ),
+    ),
     Fact("| 1 | {:.1f} |", lambda: seconds(1, "no")[:1]),
     Fact("| 14 | {:.1f} to {:.1f} |", lambda: seconds(14, "no")),
     Fact("| 14, with NVIDIA's MPS | {:.1f} to {:.1f} |", lambda: seconds(14, "yes")),
-    Fact("In 32 minutes four such machines made {} runs", lambda: [on_the_gpu()]),
 )
