@@ -116,9 +116,10 @@ class TextClassifier(nn.Module):
         key, order = (packed.spread(clients) * len(kinds) + which).sort()
         key, counts = key.unique_consecutive(return_counts=True)
         client, kind = key // len(kinds), key % len(kinds)
-        deltas, before = deltas[order], steps.states[packed.previous()[order]]
+        deltas, before = deltas.index_select(0, order), steps.states.index_select(0, packed.previous()[order])
         of_words = functional.embedding_bag(torch.arange(len(deltas)), deltas, counts.cumsum(0) - counts, mode="sum")
-        words, vectors = kinds[kind], self.table[kinds[kind]]
+        words = kinds.index_select(0, kind)
+        vectors = self.table.index_select(0, words)
         num_words = torch.bincount(client, minlength=len(sizes)).tolist()
         num_places = torch.zeros(len(sizes), dtype=torch.int64).index_add_(0, client, counts).tolist()
         parts = (
@@ -186,10 +187,13 @@ class TextClassifier(nn.Module):
         """The recurrence over packed texts, their distinct words, and the distinct word at every place."""
         weights: dict[str, Tensor] = dict(self.gru.named_parameters())
         hidden, bias = self.gru.hidden_size, weights["bias_hh_l0"]
-        kinds, which = packed.words.unique(return_inverse=True)
-        inputs = functional.linear(self.table[kinds], weights["weight_ih_l0"], weights["bias_ih_l0"])
+        words = packed.words.long()
+        occurs = torch.zeros(len(self.table), dtype=torch.bool).index_fill_(0, words, True)
+        kinds, which = occurs.nonzero()[:, 0], (occurs.cumsum(0) - 1).index_select(0, words)
+        vectors = self.table.index_select(0, kinds)
+        inputs = functional.linear(vectors, weights["weight_ih_l0"], weights["bias_ih_l0"])
         inputs[:, : 2 * hidden] += bias[: 2 * hidden]
-        gates = torch.stack([gate[which] for gate in inputs.view(len(kinds), 3, hidden).unbind(dim=1)])
+        gates = inputs.view(len(kinds), 3, hidden).transpose(0, 1).contiguous().index_select(1, which)
         return forwards(gates, weights["weight_hh_l0"], bias[2 * hidden :], packed.sizes), kinds, which
 
     def _pooled(self, states: Tensor, packed: "Packed") -> Tensor:
