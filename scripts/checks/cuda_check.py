@@ -1,25 +1,18 @@
-"""Everything to ask of a machine with a GPU, in one command, and then a table of a paper on it.
+"""Everything to ask of a machine with a GPU, in one command; fill_device.sh then makes runs on it.
 
-    python scripts/checks/cuda_check.py check [--device cuda] [--output results/cuda]
-        [--sections NAME ...] [--seconds 600]
-    python scripts/checks/cuda_check.py table boba/table2_ag_news [OVERRIDE ...] [--device cuda] [--seconds 600]
+    python scripts/checks/cuda_check.py [--device cuda] [--output results/cuda] [--sections NAME ...] [--seconds 600]
 
-``check`` asks, section by section: does every part compute on the device what it does on a CPU (``LIMITS``: as a share
+It asks, section by section: does every part compute on the device what it does on a CPU (``LIMITS``: as a share
 of how far the model moves, or of the largest number), are products as exact as ``precision`` says and two runs equal
 bit by bit, are the cells of a sweep that are trained together those that are trained alone, how do the rules' times
 compare with their bounds, how many operations does a step call, how many rounds a second are there beside a CPU, and
 how much memory do they take. A section is a CSV file in ``--output``. What is in a file is not asked again, so the same
 command goes on after ``--seconds`` or an interruption; remove a file to ask anew. It exits with 1 if an answer is
 wrong. ``--tiny`` is a check of this script.
-
-``table`` starts ``robustfl-bench -m +experiment=NAME`` on the device, stops it after ``--seconds`` as Ctrl-C does,
-and prints the table so far: the same command goes on with it.
 """
 
 import argparse
 import csv
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -464,59 +457,23 @@ def _answer(work: Callable[[], Answer]) -> Answer:
         return {"value": "", "unit": "", "limit": "", "verdict": f"ERROR {type(error).__name__}: {line}"}
 
 
-def table(name: str, device: str, seconds: float, overrides: list[str]) -> int:
-    """Go on with the runs of a table; the exit code of robustfl-bench, 0 where time was up."""
-    common = [sys.executable, "-m", "robustfl_bench"]
-    command = [*common, "-m", f"+experiment={name}", f"device={device}", *overrides]
-    with subprocess.Popen(command) as sweep:
-        try:
-            code = sweep.wait(seconds)
-        except subprocess.TimeoutExpired:
-            sweep.send_signal(signal.SIGINT)
-            sweep.wait()
-            code = 0
-            print("time is up: the same command goes on")
-    subprocess.run([sys.executable, "-c", _RESULTS, "table", name, *_told(overrides)], check=False)
-    return code
-
-
-_RESULTS = (
-    "import sys; from robustfl_bench.commands.entry import results; "
-    "sys.argv[0] = 'robustfl-results'; sys.exit(results())"
-)
-
-
-def _told(overrides: list[str]) -> list[str]:
-    """The overrides of a sweep, as robustfl-results is told them."""
-    folder = "results_dir="
-    return [f"--results-dir={o.removeprefix(folder)}" if o.startswith(folder) else o for o in overrides]
-
-
 def main() -> None:
-    """Ask, or fill a table."""
+    """Ask."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = arguments.add_subparsers(dest="command", required=True)
-    asking = commands.add_parser("check", help="ask everything")
-    asking.add_argument(
-        "--output", type=Path, default=Path("results/cuda"), help="folder of the answers (results/cuda)"
+    arguments.add_argument(
+        "--output", type=Path, default=Path("results/cuda"), help="folder of the answers (%(default)s)"
     )
-    asking.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="(all)")
-    asking.add_argument("--tiny", action="store_true", help="sizes for a check of this script")
-    filling = commands.add_parser("table", help="fill a table of a paper")
-    filling.add_argument("name", help="an experiment, such as boba/table2_ag_news")
-    filling.add_argument("overrides", nargs="*", help="for robustfl-bench, such as scale=quick")
-    for command in (asking, filling):
-        command.add_argument("--device", default="cuda", help="cuda, cuda:N or cpu (cuda)")
-        command.add_argument("--seconds", type=float, default=600, help="then it stops, to be gone on with (600)")
-    options_ = arguments.parse_args()
-    if options_.command == "table":
-        sys.exit(table(options_.name, options_.device, options_.seconds, options_.overrides))
+    arguments.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="(all)")
+    arguments.add_argument("--tiny", action="store_true", help="sizes for a check of this script")
+    arguments.add_argument("--device", default="cuda", help="cuda, cuda:N or cpu (%(default)s)")
+    arguments.add_argument("--seconds", type=float, default=600, help="then it stops, to be gone on with (%(default)s)")
+    asked = arguments.parse_args()
     try:
-        setup = Setup(choose_device(options_.device), options_.tiny)
+        setup = Setup(choose_device(asked.device), asked.tiny)
     except ConfigError as error:
         arguments.exit(2, f"{error}\n")
     print(conditions())
-    sys.exit(check(setup, options_.output, options_.sections, options_.seconds))
+    sys.exit(check(setup, asked.output, asked.sections, asked.seconds))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ cd "$1"
 shift $(($# < 3 ? 2 : 3))
 
 ask() {  # SECTION...: of cuda_check.py, for a sixth of the time at most
-  "$python" "$check" check --device "$device" $([ "$device" != cpu ] || echo --tiny) --output answers \
+  "$python" "$check" --device "$device" $([ "$device" != cpu ] || echo --tiny) --output answers \
     --seconds "$("$python" -c 'import sys; print(int(10 * float(sys.argv[1])))' "$minutes")" --sections "$@" \
     || echo "wrong, or not all asked: see $PWD/answers"
 }

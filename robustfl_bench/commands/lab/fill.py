@@ -91,13 +91,13 @@ def fill(asked: FilledTime) -> None:
     say(VALUES)
     say(f"speed: {known.source}")
     if asked.dry_run:
-        print(_described(_affordable(asked, named, known, 60 * asked.minutes)))
+        print(_described(_affordable(asked, named, known, 60 * asked.minutes), known))
         return
     made = list[Words]()
     try:
         with terminable(), _ending(end):
             while stacks := _affordable(asked, named, known, end - time.monotonic(), set(made)):
-                print(_described(stacks))
+                print(_described(stacks, known))
                 for some in [stacks] if asked.jobs > 1 else _batches(stacks):
                     if made and some[0].seconds > asked.seconds(known, end - time.monotonic()):
                         break  # the others took longer than was estimated
@@ -191,11 +191,12 @@ def _lacks(stack: WantedStack) -> str:
     return ""
 
 
-def _described(stacks: Sequence[WantedStack]) -> str:
+def _described(stacks: Sequence[WantedStack], known: Speed) -> str:
     """A line for each table or track of which runs will be made, and one for all."""
     runs = counted(sum(len(stack.cells) for stack in stacks), "run")
     seconds = sum(stack.seconds for stack in stacks)
-    lines = [f"{runs}, {duration(seconds)} in one process, the shortest stacks first:"]
+    place = "of the GPU" if known.is_gpu else "in one process"
+    lines = [f"{runs}, {duration(seconds)} {place}, the shortest stacks first:"]
     for whole, number in queue.by_name(stacks):
         runs = f"{counted(len(whole.cells), 'run')} in {counted(number, 'stack')}"
         lines.append(f"  {whole.name}: {runs}, {duration(whole.seconds)}, value {whole.value:.2g} ({whole.source})")
