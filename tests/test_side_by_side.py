@@ -99,7 +99,8 @@ def test_every_model_has_the_gradients_of_clients_one_by_one(
 class Repeated:
     """A recording of a device that is not there: it does the same work again, with the tensors that it holds."""
 
-    def __init__(self, work: Callable[..., Sequence[Tensor]], given: Sequence[Tensor]) -> None:
+    def __init__(self, work: Callable[..., Sequence[Tensor]], given: Sequence[Tensor], beside: Any) -> None:
+        assert isinstance(beside, Repeated | None)
         self.given, self._work = [tensor.clone() for tensor in given], work
         self.results = [result.clone() for result in work(*self.given)]
 

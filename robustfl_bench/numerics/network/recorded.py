@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,17 +18,21 @@ MOST = 8
 
 
 class Graph:
-    """What a device has recorded of ``work`` on tensors of its own: ``given``, and the ``results``."""
+    """What a device has recorded of ``work`` on tensors of its own: ``given``, and the ``results``.
 
-    _pool: Any = None  # of memory; one for all, as no two are replayed at once
+    It has memory of its own, which it shares with the graphs ``beside`` it, as no two are replayed at once. Raises
+    RuntimeError where there is no room for that, or where the device cannot record the work.
+    """
 
-    def __init__(self, work: Work, given: Sequence[Tensor]) -> None:
+    def __init__(self, work: Work, given: Sequence[Tensor], beside: Graph | None) -> None:
+        if torch.cuda.mem_get_info()[0] < 2 * torch.cuda.memory_reserved():
+            raise RuntimeError("the device has too little memory left")
         self.given = [tensor.clone() for tensor in given]
         self._graph = torch.cuda.CUDAGraph()
-        if Graph._pool is None:
-            Graph._pool = torch.cuda.graph_pool_handle()
-        with torch.cuda.graph(self._graph, pool=Graph._pool, capture_error_mode="thread_local"):
+        pool = None if beside is None else beside._graph.pool()
+        with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
             self.results = work(*self.given)
+        torch.cuda.empty_cache()  # what the work took as it came
 
     def replay(self) -> None:
         """Compute the results of what is ``given`` now."""
@@ -60,7 +63,7 @@ class Recorded:
         if key in self._seen and not self._gave_up and len(self._graphs) < MOST:
             self._gave_up = True
             with suppress(RuntimeError):
-                graph = Graph(work, given)
+                graph = Graph(work, given, next(iter(self._graphs.values()), None))
                 graph.replay()
                 if all(map(_same, graph.results, results)):
                     self._graphs[key], self._gave_up = graph, False
