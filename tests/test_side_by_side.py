@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -120,9 +121,23 @@ class OtherBits(Repeated):
         self.results[0].view(torch.int64)[0, 0] ^= 1
 
 
+class Empty(Repeated):
+    def replay(self) -> None:
+        """As where another device was recorded."""
+
+
+class Waiting(Repeated):
+    """What fails within the work, as a device does that would have to wait for the host."""
+
+    def __init__(self, work: Callable[..., Sequence[Tensor]], given: Sequence[Tensor], beside: Any) -> None:
+        with patch.object(side_by_side, "functional_call", side_effect=RuntimeError("the host would have to wait")):
+            super().__init__(work, given, beside)
+
+
 @pytest.mark.parametrize(
-    ("graph", "graphs"), [(Repeated, 2), (Unrecordable, 0), (OtherBits, 0)], ids=["as ever", "cannot", "other bits"]
-)
+    ("graph", "graphs"), [(Repeated, 2), (Unrecordable, 0), (OtherBits, 0), (Empty, 0), (Waiting, 0)],
+    ids=["as ever", "cannot", "other bits", "nothing", "waits"],
+)  # fmt: skip
 def test_gradients_that_are_replayed_are_those_of_new_inputs(
     graph: type[Repeated], graphs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +153,7 @@ def test_gradients_that_are_replayed_are_those_of_new_inputs(
         expected, own = one_by_one(network, models, others)
         torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-11)
         torch.testing.assert_close(losses, own)
-    assert len(way._recorded._graphs) == graphs
+    assert len(way._recorded._graphs) == graphs and not way._takes_turns
     assert len(made) == graphs or graph is not Repeated
 
 

@@ -35,7 +35,7 @@ class Graph:
         torch.cuda.empty_cache()  # what the work took as it came
 
     def replay(self) -> None:
-        """Compute the results of what is ``given`` now."""
+        """Compute the results of what is ``given`` now, on the current device, which was that of the recording."""
         self._graph.replay()
 
 
@@ -64,6 +64,8 @@ class Recorded:
             self._gave_up = True
             with suppress(RuntimeError):
                 graph = Graph(work, given, next(iter(self._graphs.values()), None))
+                for result in graph.results:
+                    result.fill_(torch.nan)  # which a replay must overwrite
                 graph.replay()
                 if all(map(_same, graph.results, results)):
                     self._graphs[key], self._gave_up = graph, False

@@ -59,6 +59,7 @@ class SideBySide:
         self._streams: list[torch.Generator] = []  # random streams of the grouped clients for dropout, else empty
         self._client: Tensor | None = None  # index of the client in its group
         self._takes_turns = False
+        self._batched: set[str] = set()  # what vmap has handled
         self._recorded = Recorded()
         for layer in flat.module.modules():
             if isinstance(layer, dropout.KINDS):
@@ -122,7 +123,8 @@ class SideBySide:
         by_kernels = model is None and self._is_by_kernels(given[0].device)
         work: Work = self._by_kernels if by_kernels else partial(self._for_each, self._gradient, (model, 0, 0, 0, 0))
         can_record = given[0].device.type in KINDS and not self._stochastic and not self._takes_turns
-        return self._recorded(model, work, given) if can_record else work(*given)
+        with torch.cuda.device_of(given[0]):
+            return self._recorded(model, work, given) if can_record else work(*given)
 
     def _is_by_kernels(self, device: torch.device) -> bool:
         module, criterion = self.flat.module, self._criterion
@@ -142,10 +144,13 @@ class SideBySide:
         if not self._takes_turns:
             try:
                 found: tuple[Tensor, ...] = vmap(work, dims, randomness="same")(*given)
+                self._batched.add(work.__name__)
                 return found
             except torch.OutOfMemoryError:
                 raise
             except RuntimeError:  # an operation that cannot be batched; any other error will be raised again
+                if work.__name__ in self._batched:
+                    raise
                 self._takes_turns = True
         number = next(len(part) for part, dim in zip(given, dims, strict=True) if dim == 0)
         turns = [
