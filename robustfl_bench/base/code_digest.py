@@ -260,15 +260,37 @@ class Computing:
     def closure(self, config: object, outside: Outside = ()) -> Closure:
         """The code that can change the numbers of a run with this config: all that can be reached from ``always``, from
         the parts and words that the config names, and from the code of parts from outside."""
+        return _closure(self, self._parts(config), frozenset(outside))
+
+    def digest(self, config: object, outside: Outside = ()) -> str:
+        """That of the closure; as an earlier process has computed it, where this one has read no module yet."""
+        return _digest(self, self._parts(config), frozenset(outside))
+
+    def _parts(self, config: object) -> frozenset[Symbol]:
         words = str(config)
         parts = set(re.findall(rf"\b({PACKAGE.name}\.\w+)\.([A-Z]\w*)", words))
         parts |= {symbol for word, symbol in self.named if re.search(word, words)}
-        return _closure(self, frozenset(parts), frozenset(outside))
+        return frozenset(parts)
 
 
 @cache
 def _closure(computing: Computing, parts: frozenset[Symbol], outside: frozenset[Path | bytes]) -> Closure:
     return _tree(computing.neutral).closure(computing.always, sorted(parts), sorted(outside, key=str))
+
+
+@cache
+def _digest(computing: Computing, parts: frozenset[Symbol], outside: frozenset[Path | bytes]) -> str:
+    if _tree.cache_info().currsize:
+        return _closure(computing, parts, outside).digest
+    reader = remembered.code_of(Path(__file__), Path(units.__file__))
+    codes = sorted((code.read_bytes() if isinstance(code, Path) else b"", str(code)) for code in outside)
+    asked = (package_digest(), computing.always, sorted(computing.neutral), sorted(parts), codes)
+    subject = reader and reader + repr(asked).encode()
+    if (content := remembered.recall(subject)) is not None:
+        return bytes(content).decode()
+    digest = _closure(computing, parts, outside).digest
+    remembered.remember(subject, digest.encode())
+    return digest
 
 
 @cache

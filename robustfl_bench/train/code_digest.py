@@ -45,7 +45,7 @@ def code_digest(config: object, outside: Outside = ()) -> str:
     message or of the name of a local variable changes none, nor does moving code to another module. Not covered: conf/
     and how configs are composed, which a run's id covers, the machine and the libraries.
     """
-    return closure_of(config, outside).digest
+    return COMPUTING.digest(config, outside)
 
 
 def closure_of(config: object, outside: Outside = ()) -> Closure:

@@ -4,6 +4,6 @@ The process from which workers are forked does so. Workers then record the code 
 from it, even one that replaces another after files were edited.
 """
 
-from robustfl_bench.train.code_digest import code_digest
+from robustfl_bench.train.code_digest import closure_of
 
-code_digest({})
+closure_of({})

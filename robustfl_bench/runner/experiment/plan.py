@@ -20,7 +20,7 @@ from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import networks
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store.folders import RunFolder
-from robustfl_bench.train.code_digest import closure_of
+from robustfl_bench.train.code_digest import closure_of, code_digest
 from robustfl_bench.train.parts import Parts
 from robustfl_bench.train.settings import SCALARS, Settings, check
 
@@ -118,7 +118,7 @@ class Request(Identified):
 
         A process reads each file once: later edits do not change the code that it has imported.
         """
-        return {"package": self.computing.digest, "parts": self.outside.digests}
+        return {"package": code_digest(self.config, self.outside.sources), "parts": self.outside.digests}
 
     @cached_property
     def computing(self) -> Closure:
