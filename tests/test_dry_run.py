@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.base.code_digest import Closure
+from robustfl_bench.base.code_digest import Closure, Computing
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.doors.api.run import run
 from robustfl_bench.runner.experiment import machine
@@ -45,6 +45,7 @@ def test_a_dry_run_tells_kept_stored_and_changed_results_and_refused_runs_apart(
     assert first == "2 runs: 1 stored, 1 refused"
     assert second.startswith("  1 refused: aggregator: cannot import nowhere_known.Rule")
     monkeypatch.setattr(Closure, "digest", property(lambda _: "1" * 64))
+    monkeypatch.setattr(Computing, "digest", lambda *_: "1" * 64)
     first, second = bench(*asked, "seed=0").out.splitlines()
     assert first.startswith("1 run: 1 to make (about ")
     assert second == "  -v lists the runs and 1 results that do not count any more"

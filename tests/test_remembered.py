@@ -16,7 +16,8 @@ WORDS = "", "robustfl_bench.aggregators.Krum robustfl_bench.attacks.Worst", "rob
 
 def forget() -> None:
     """As a new process begins."""
-    for cached in (code_digest.known, code_digest._tree, code_digest._closure, remembered._make_room):
+    digests = (code_digest.known, code_digest._tree, code_digest._closure, code_digest._digest)
+    for cached in (*digests, code_digest.package_digest, remembered._make_room):
         cached.cache_clear()
 
 
@@ -59,6 +60,20 @@ def test_digests_are_the_same_and_no_text_is_read_twice(
     assert digests() == expected
     no_text_is_read(monkeypatch)
     assert digests() == expected
+
+
+def test_a_digest_is_remembered_for_the_same_files_and_parts(
+    folder: Path, expected: list[tuple[str, object, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words, (digest, *_) in zip(WORDS, expected, strict=True):
+        for _ in range(2):
+            forget()
+            assert COMPUTING.digest(words) == digest
+        assert not code_digest._tree.cache_info().currsize  # the second time
+    forget()
+    with monkeypatch.context() as edited:
+        edited.setattr(code_digest, "package_digest", lambda: "of files of which one differs")
+        assert COMPUTING.digest("") == expected[0][0] and code_digest._tree.cache_info().currsize
 
 
 def test_an_edit_is_seen_and_only_the_edited_file_is_read(
