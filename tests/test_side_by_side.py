@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -18,11 +18,10 @@ from robustfl_bench.numerics.network.flat import FlatModule
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch
 from robustfl_bench.numerics.network.side_by_side import SideBySide
-from robustfl_bench.parts.models import gru
 from robustfl_bench.parts.models.cnn import Cnn
 from robustfl_bench.parts.models.dropout_cnn import DropoutCnn
 from robustfl_bench.parts.models.femnist_cnn import FemnistCnn
-from robustfl_bench.parts.models.gru import Gru
+from robustfl_bench.parts.models.gru import Gru, TextClassifier
 from robustfl_bench.parts.models.lenet import LeNet
 from robustfl_bench.parts.models.lstm import Lstm
 from robustfl_bench.parts.models.mlp import Mlp
@@ -195,8 +194,10 @@ def backwards(
 
 def test_the_kernels_of_texts_give_the_gradients_of_clients_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     network, batch, stack = problem("gru")
-    monkeypatch.setattr(gru, "gru_kernels", lambda: SimpleNamespace(forwards=forwards, backwards=backwards))
-    monkeypatch.setattr(gru.TextClassifier, "has_kernels", lambda *_: True)
+    kernels = SimpleNamespace(UNITS=[4], work_on=lambda *_: True, forwards=forwards, backwards=backwards)
+    monkeypatch.setitem(sys.modules, "robustfl_bench.parts.models.kernels", cast(ModuleType, kernels))
+    has_kernels = TextClassifier.has_kernels
+    monkeypatch.setattr(TextClassifier, "has_kernels", lambda self, _: has_kernels(self, torch.device("cuda")))
     expected, losses = one_by_one(network, stack[:1].expand_as(stack), batch)
     out = torch.full_like(stack, torch.nan)
     torch.testing.assert_close(SideBySide(FlatModule(network.module), network.criterion)(stack[0], batch, out), losses)
@@ -217,6 +218,7 @@ def interpreted() -> None:
         torch.testing.assert_close(own, right, rtol=1e-5, atol=1e-6)
     right, own = (each(*given, tokens, expected[0], at_words) for each in (backwards, kernels.backwards))
     torch.testing.assert_close(own, right, rtol=1e-5, atol=1e-6)
+    assert kernels.work_on(torch.device("cpu"), 16) and not kernels.work_on(torch.device("cpu"), 17)
 
 
 def test_the_kernels_of_texts_are_what_pytorch_computes() -> None:

@@ -3,10 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
@@ -144,7 +141,11 @@ class TextClassifier(nn.Module):
         """Whether ``gradients_by_kernels`` can be asked on this device."""
         if device.type != "cuda" or self.pooling != "mean" or isinstance(self.table, nn.Parameter):
             return False
-        return (kernels := gru_kernels()) is not None and self.gru.hidden_size in kernels.UNITS
+        try:
+            from robustfl_bench.parts.models.kernels import UNITS, work_on
+        except ImportError:
+            return False
+        return self.gru.hidden_size in UNITS and work_on(device, self.gru.hidden_size)
 
     @torch.no_grad()
     def gradients_by_kernels(
@@ -156,19 +157,21 @@ class TextClassifier(nn.Module):
         The words' contributions to the gates are computed once for each word of the vocabulary, and those of the state
         by kernels that go through a text at once.
         """
-        kernels: Any = gru_kernels()
+        from robustfl_bench.parts.models.kernels import backwards as backwards_by_kernel
+        from robustfl_bench.parts.models.kernels import forwards as forwards_by_kernel
+
         (clients, texts, length), hidden = tokens.shape, self.gru.hidden_size
         flat, bias = tokens.reshape(-1, length), weights["gru.bias_hh_l0"]
         of_gates = weights["gru.bias_ih_l0"] + functional.pad(bias[: 2 * hidden], (0, hidden))
         state = (functional.linear(self.table, weights["gru.weight_ih_l0"], of_gates), weights["gru.weight_hh_l0"],
                  bias[2 * hidden :], flat)  # fmt: skip
-        before, pooled = kernels.forwards(*state)
+        before, pooled = forwards_by_kernel(*state)
         logits = functional.linear(pooled, weights["output.weight"], weights["output.bias"])
         losses = functional.cross_entropy(logits, y.flatten(), reduction="none").view(clients, texts)
         wrong = logits.softmax(dim=1) - functional.one_hot(y.flatten(), logits.shape[1])
         delta = wrong * shares.reshape(-1, 1)
         lengths = (flat != PADDING).sum(dim=1, keepdim=True).clamp(min=1)
-        deltas = kernels.backwards(*state, before, delta @ weights["output.weight"] / lengths)
+        deltas = backwards_by_kernel(*state, before, delta @ weights["output.weight"] / lengths)
 
         at_gates, states = deltas.view(clients, texts, -1, 4 * hidden), before.view(clients, texts, -1, hidden)
         of_state = _products(at_gates[..., : 3 * hidden], states).roll(-hidden, dims=1)  # the memory comes first
@@ -217,15 +220,6 @@ class TextClassifier(nn.Module):
             ties[: len(state)] += state == pooled[: len(state)]
         at_each = at_pooled / ties
         return lambda step: at_each[: (n := step.stop - step.start)] * (states[step] == pooled[:n])
-
-
-@cache
-def gru_kernels() -> ModuleType | None:
-    """The module of the kernels of a GPU; None without Triton."""
-    try:
-        return import_module("robustfl_bench.parts.models.kernels")
-    except ImportError:
-        return None
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:

@@ -4,15 +4,31 @@ text. They need Triton, which comes with PyTorch for CUDA on Linux; without it n
 One operation a step would read and write what a step needs some ten times. Padding is computed and counts nowhere.
 """
 
+from functools import cache
+
+import torch
 import triton
 from torch import Tensor
 from triton import language as tl
 
-UNITS = (16, 32, 64)
-"""Numbers of hidden units that the kernels can have."""
+UNITS = (16, 32)
+"""Numbers of hidden units that the kernels can have: more do not fit into the registers."""
 
 TEXTS = 32
 """Texts of a block: more leave too few registers for a second block."""
+
+
+@cache
+def work_on(device: torch.device, units: int) -> bool:
+    """Whether the kernels can be compiled and started on a device: that takes a C compiler and memory within its
+    multiprocessors."""
+    projected, weight = (torch.zeros(*shape, device=device) for shape in ((1, 3 * units), (3 * units, units)))
+    bias, tokens = weight[0], torch.zeros(1, 1, dtype=torch.int32, device=device)
+    try:
+        backwards(projected, weight, bias, tokens, *forwards(projected, weight, bias, tokens))
+    except Exception:  # of Triton, of the compiler, or of the driver
+        return False
+    return True
 
 
 def forwards(projected: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
