@@ -1,7 +1,12 @@
 """``scripts/checks/cuda_check.py`` on a CPU, where every answer is right, and nothing is asked twice."""
 
 import csv
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from robustfl_bench.runner.config.options import CONF
 from tests.processes import Outcome, call
@@ -39,3 +44,14 @@ def test_it_asks_in_sections_and_goes_on(tmp_path: Path) -> None:
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
     refused = check(tmp_path, "--device", "cuda:7")
     assert refused.code == 2 and "device=cuda:7 but" in refused.err and "Traceback" not in refused.err
+
+
+@pytest.mark.slow
+def test_what_a_lent_device_will_do_is_rehearsed(tmp_path: Path) -> None:
+    """Within seconds, so that the check is cut and no run is made."""
+    command = ["bash", SCRIPT.with_name("fill_device.sh"), tmp_path, "0.1", "cpu", "karimireddy/clipping"]
+    python = {"PYTHON": sys.executable, "PYTHONPATH": str(CONF.parent)}
+    done = subprocess.run(command, env={**os.environ, **python}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert answers(tmp_path / "answers" / "exactness.csv") and "values: a paper's cell" in done.stderr
+    assert "in section rules" in done.stdout and not (tmp_path / "filled.csv.gz").exists()
