@@ -32,7 +32,7 @@ jobs="${JOBS:-$([ "$device" = cpu ] && echo 1 || echo 6)}"
 if [ "$device" != cpu ] && command -v nvidia-cuda-mps-control > /dev/null; then
   export CUDA_MPS_PIPE_DIRECTORY="$PWD/mps" CUDA_MPS_LOG_DIRECTORY="$PWD/mps"
   mkdir -p mps
-  nvidia-cuda-mps-control -d || unset CUDA_MPS_PIPE_DIRECTORY
+  nvidia-cuda-mps-control -d && trap 'echo quit | nvidia-cuda-mps-control' EXIT || unset CUDA_MPS_PIPE_DIRECTORY
 fi
 ask exactness models
 if "$python" -c 'import sys; sys.exit(float(sys.argv[1]) < 30)' "$minutes"; then
