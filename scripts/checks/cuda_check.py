@@ -36,6 +36,7 @@ from robustfl_bench.doors.testing import example_round, example_server
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
 from robustfl_bench.numerics.network import side_by_side
 from robustfl_bench.numerics.network.network import Network
+from robustfl_bench.numerics.network.recorded import KINDS
 from robustfl_bench.numerics.network.samples import Batch, Population, Samples
 from robustfl_bench.numerics.network.side_by_side import SideBySide
 from robustfl_bench.numerics.updates import Updates
@@ -380,7 +381,7 @@ def rounds(setup: Setup) -> Iterator[Question]:
             setup.wait()
 
         with (
-            patch.object(side_by_side, "KINDS", side_by_side.KINDS if are_recorded else set()),
+            patch.object(side_by_side, "KINDS", KINDS if are_recorded else set()),
             patch.object(SideBySide, "_is_by_kernels", SideBySide._is_by_kernels if have_kernels else lambda *_: False),
         ):
             work()  # the second time records
