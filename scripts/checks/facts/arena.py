@@ -190,8 +190,8 @@ FACTS = (
         slow=True,
     ),
     Fact(
-        "SignSGD keeps {:.0f}, RLR {:.0f}, ByGARS by wide intervals {:.0f}, own samples {:.0f}. Fed-NGA keeps {:.0f} on "
-        "digits and {:.0f} here. SignGuard, first under the list, falls from {:.0f} to {:.0f}.",
+        "SignSGD keeps {:.0f}, RLR {:.0f}, ByGARS by wide intervals {:.0f}, own samples {:.0f}. Fed-NGA keeps {:.0f} "
+        "on digits and {:.0f} here. SignGuard, first under the list, falls from {:.0f} to {:.0f}.",
         with_like_data,
         slow=True,
     ),
