@@ -119,10 +119,6 @@ FACTS = (
         lambda: of_rounds(rounds_by("x products", samples=600)),
     ),
     Fact(
-        "makes a round on 2 threads {:.1f} to {:.1f} times as long",
-        lambda: of_rounds(rounds_by("ms", threads=2, neighbours=2) / rounds_by("ms", threads=2, neighbours=0)),
-    ),
-    Fact(
         "client gradients are {:.2f} to {:.0f} times as fast as a plain autograd loop and {:.2f} to {:.0f} times as "
         "`vmap(grad)`, but for a model of means of 20 parameters ({:.2f}, {:.2f})",
         lambda: [
