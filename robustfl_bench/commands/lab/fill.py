@@ -221,7 +221,8 @@ def _make(what: str, cells: Sequence[Words], asked: FilledTime) -> None:
 
     def keeps() -> None:
         while not done.wait(_EVERY):
-            keep(cells, asked.making, asked.output)
+            with suppress(DataError, OSError):  # which the last time reports
+                keep(cells, asked.making, asked.output)
 
     keeper = threading.Thread(target=keeps if asked.jobs > 1 else done.wait, daemon=True)
     keeper.start()
