@@ -9,7 +9,7 @@ import threading
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -217,20 +217,29 @@ def _batches(stacks: Sequence[WantedStack]) -> Iterator[list[WantedStack]]:
 
 def _make(what: str, cells: Sequence[Words], asked: FilledTime) -> None:
     """Make runs, and keep their rows, every _EVERY seconds if other processes make them. That some fail is reported."""
-    cells, done = asked.of_device(cells), threading.Event()
+    cells = asked.of_device(cells)
+    with _keeping(cells, asked) if asked.jobs > 1 else nullcontext():
+        try:
+            made_cells(cells, asked.making, what, (FINISHED, DIVERGED, INFEASIBLE))
+        except ConfigError as error:
+            say(str(error))
+    keep(cells, asked.making, asked.output)
+
+
+@contextmanager
+def _keeping(cells: Sequence[Words], asked: FilledTime) -> Iterator[None]:
+    """Within the context the rows of runs are kept every _EVERY seconds."""
+    done = threading.Event()
 
     def keeps() -> None:
         while not done.wait(_EVERY):
             with suppress(DataError, OSError):  # which the last time reports
                 keep(cells, asked.making, asked.output)
 
-    keeper = threading.Thread(target=keeps if asked.jobs > 1 else done.wait, daemon=True)
+    keeper = threading.Thread(target=keeps, daemon=True)
     keeper.start()
     try:
-        made_cells(cells, asked.making, what, (FINISHED, DIVERGED, INFEASIBLE))
-    except ConfigError as error:
-        say(str(error))
+        yield
     finally:
         done.set()
         keeper.join()
-    keep(cells, asked.making, asked.output)
