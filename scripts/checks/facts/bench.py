@@ -1,6 +1,5 @@
 """The facts of results/bench/README.md."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
@@ -78,18 +77,8 @@ def largest(section: str, cases: str = "verdict == 'ok'") -> list[float]:
     return [len(table), table["value"].max()]
 
 
-def milliseconds(*cases: str) -> list[float]:
-    """How long parts of an aggregation, or rules, take."""
-    return values_of("bounds", cases)
-
-
-def of_recorded(*cases: str) -> list[float]:
-    """How long rounds take that are recorded, and that are not."""
-    return values_of("recorded", cases)
-
-
-def values_of(section: str, cases: Sequence[str]) -> list[float]:
-    """The answers of cases of a section."""
+def answers(section: str, *cases: str) -> list[float]:
+    """The answers to cases of a section of cuda_check.py."""
     values = measured_in(f"cuda/{section}.csv").set_index("case")["value"]
     return [values[case] for case in cases]
 
@@ -177,22 +166,26 @@ FACTS = (
     Fact(
         "reading the updates once takes {:.2f} ms, their Gram matrix in float64 {:.2f} ms and sorting them {:.2f} ms. "
         "Average takes {:.2f} ms, GeoMed {:.2f} ms and BOBA {:.2f} ms; the slowest rule is MDA, {:.2f} ms.",
-        lambda: milliseconds("reading", "Gram", "sort", "average", "geomed", "boba", "mda"),
+        lambda: answers("bounds", "reading", "Gram", "sort", "average", "geomed", "boba", "mda"),
     ),
     Fact(
         "a round of RAGA's LeNet takes {:.1f} ms instead of {:.1f} and one of BOBA's MLP {:.1f} instead of {:.1f}",
-        lambda: of_recorded(
-            "raga, LeNet, recorded", "raga, LeNet, one by one", "boba, MLP, recorded", "boba, MLP, one by one"
+        lambda: answers(
+            "recorded",
+            "raga, LeNet, recorded",
+            "raga, LeNet, one by one",
+            "boba, MLP, recorded",
+            "boba, MLP, one by one",
         ),
     ),
     Fact(
         "The device computes for {:.1f} and {:.1f} ms of these",
-        lambda: of_recorded("raga, LeNet, computing", "boba, MLP, computing"),
+        lambda: answers("recorded", "raga, LeNet, computing", "boba, MLP, computing"),
     ),
     Fact(
         "with half of the clients took {:.1f} ms, {:.1f} of it computing",
-        lambda: of_recorded(
-            "boba, GRU of half of the clients, one by one", "boba, GRU of half of the clients, computing"
+        lambda: answers(
+            "recorded", "boba, GRU of half of the clients, one by one", "boba, GRU of half of the clients, computing"
         ),
     ),
     Fact("| 1 | {:.1f} |", lambda: seconds(1, "no")[:1]),
