@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from robustfl_bench.base import seeding
 from robustfl_bench.numerics.network.augments import Augments
@@ -99,6 +100,16 @@ def _stretches(cuts: np.ndarray) -> list[slice]:
     return [slice(first, last) for first, last in pairwise([0, *(np.flatnonzero(cuts) + 1).tolist(), len(cuts) + 1])]
 
 
+_digests: MutableMapping[Tensor, bytes] = WeakTensorKeyDictionary()
+
+
+def _digest(tensor: Tensor) -> bytes:
+    """SHA-256 of a tensor's bytes on a CPU; computed once for a tensor that populations share."""
+    if (known := _digests.get(tensor)) is None:
+        known = _digests[tensor] = hashlib.sha256(np.ascontiguousarray(tensor.numpy()).data).digest()
+    return known
+
+
 class Population:
     """Clients and their samples: one tensor per quantity, indexed once, on the device.
 
@@ -122,8 +133,8 @@ class Population:
     @cached_property
     def digests(self) -> tuple[bytes, bytes]:
         """SHA-256 of the clients' inputs, and of their labels; for samples on a CPU."""
-        inputs, labels = (part.numpy().tobytes() for part in (self.x, self.y))
-        return hashlib.sha256(self.sizes.tobytes() + inputs).digest(), hashlib.sha256(labels).digest()
+        inputs = hashlib.sha256(self.sizes.tobytes() + _digest(self.x)).digest()
+        return inputs, _digest(self.y)
 
     def batch(self, clients: Sequence[int]) -> Batch:
         """All samples of the clients at these positions."""

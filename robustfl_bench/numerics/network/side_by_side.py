@@ -60,6 +60,7 @@ class SideBySide:
         self._client: Tensor | None = None  # index of the client in its group
         self._takes_turns = False
         self._batched: set[str] = set()  # what vmap has handled
+        self._by_kernels_on: dict[torch.device, bool] = {}
         self._recorded = Recorded()
         for layer in flat.module.modules():
             if isinstance(layer, dropout.KINDS):
@@ -127,8 +128,10 @@ class SideBySide:
             return self._recorded(model, work, given) if can_record else work(*given)
 
     def _is_by_kernels(self, device: torch.device) -> bool:
-        module, criterion = self.flat.module, self._criterion
-        return isinstance(module, WithKernels) and criterion is functional.cross_entropy and module.has_kernels(device)
+        if device not in self._by_kernels_on:
+            module, entropy = self.flat.module, self._criterion is functional.cross_entropy
+            self._by_kernels_on[device] = isinstance(module, WithKernels) and entropy and module.has_kernels(device)
+        return self._by_kernels_on[device]
 
     def _by_kernels(self, params: Tensor, x: Tensor, y: Tensor, weights: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
         """The gradients (n, d) and losses (n,) at one model by the module itself."""

@@ -60,6 +60,14 @@ def backwards(
 
 
 @triton.jit
+def _from_state(weight, bias, units, UNITS: tl.constexpr):
+    """The weights (h, h) from the state to reset gate, update gate and memory, and the memory's bias (h,)."""
+    to_gates = weight + units[None, :] * UNITS + units[:, None]
+    to_reset, to_update = tl.load(to_gates), tl.load(to_gates + UNITS * UNITS)
+    return to_reset, to_update, tl.load(to_gates + 2 * UNITS * UNITS), tl.load(bias + units)
+
+
+@triton.jit
 def _gates(words, state, projected, units, to_reset, to_update, to_memory, bias, UNITS: tl.constexpr):
     """Reset gate, update gate, memory and candidate at words (n,) after states (n, h)."""
     own = projected + words[:, None] * (3 * UNITS) + units[None, :]
@@ -77,9 +85,7 @@ def _forwards(
 ):  # fmt: skip
     texts = tl.program_id(0).to(tl.int64) * TEXTS + tl.arange(0, TEXTS)
     here, units = texts < number, tl.arange(0, UNITS)
-    transposed = weight + units[None, :] * UNITS + units[:, None]
-    to_reset, to_update = tl.load(transposed), tl.load(transposed + UNITS * UNITS)
-    to_memory, own_bias = tl.load(transposed + 2 * UNITS * UNITS), tl.load(bias + units)
+    to_reset, to_update, to_memory, own_bias = _from_state(weight, bias, units, UNITS)
     state = tl.zeros((TEXTS, UNITS), tl.float32)
     total, words_read = tl.zeros((TEXTS, UNITS), tl.float32), tl.zeros((TEXTS,), tl.float32)
     for step in range(LENGTH):
@@ -102,12 +108,8 @@ def _backwards(
 ):  # fmt: skip
     texts = tl.program_id(0).to(tl.int64) * TEXTS + tl.arange(0, TEXTS)
     here, units = texts < number, tl.arange(0, UNITS)
-    transposed, straight = (
-        weight + units[None, :] * UNITS + units[:, None],
-        weight + units[:, None] * UNITS + units[None, :],
-    )
-    to_reset, to_update = tl.load(transposed), tl.load(transposed + UNITS * UNITS)
-    to_memory, own_bias = tl.load(transposed + 2 * UNITS * UNITS), tl.load(bias + units)
+    to_reset, to_update, to_memory, own_bias = _from_state(weight, bias, units, UNITS)
+    straight = weight + units[:, None] * UNITS + units[None, :]
     of_reset, of_update = tl.load(straight), tl.load(straight + UNITS * UNITS)
     of_memory = tl.load(straight + 2 * UNITS * UNITS)
     at_word = tl.load(at_words + texts[:, None] * UNITS + units[None, :], mask=here[:, None], other=0.0)
