@@ -102,7 +102,7 @@ class TextClassifier(nn.Module):
         that a client's weight gradients are three products, the largest of them over its distinct words only.
         """
         packed = pack(tokens)
-        steps, kinds, which = self._steps(packed)
+        steps, kinds, which, vectors = self._steps(packed)
         pooled, weights = self._pooled(steps.states, packed), dict(self.gru.named_parameters())
         by_client = pooled[packed.order.argsort()]
         losses, delta = mean_losses(self.output(by_client), y, sizes)
@@ -115,8 +115,7 @@ class TextClassifier(nn.Module):
         client, kind = key // len(kinds), key % len(kinds)
         deltas, before = deltas.index_select(0, order), steps.states.index_select(0, packed.previous()[order])
         of_words = functional.embedding_bag(torch.arange(len(deltas)), deltas, counts.cumsum(0) - counts, mode="sum")
-        words = kinds.index_select(0, kind)
-        vectors = self.table.index_select(0, words)
+        words, vectors = kinds.index_select(0, kind), vectors.index_select(0, kind)
         num_words = torch.bincount(client, minlength=len(sizes)).tolist()
         num_places = torch.zeros(len(sizes), dtype=torch.int64).index_add_(0, client, counts).tolist()
         parts = (
@@ -186,8 +185,9 @@ class TextClassifier(nn.Module):
             "output.bias": by_client.sum(dim=1),
         }, (losses * shares).sum(dim=1)
 
-    def _steps(self, packed: "Packed") -> tuple[Steps, Tensor, Tensor]:
-        """The recurrence over packed texts, their distinct words, and the distinct word at every place."""
+    def _steps(self, packed: "Packed") -> tuple[Steps, Tensor, Tensor, Tensor]:
+        """The recurrence over packed texts, their distinct words, the distinct word at every place, and these words'
+        vectors."""
         weights: dict[str, Tensor] = dict(self.gru.named_parameters())
         hidden, bias = self.gru.hidden_size, weights["bias_hh_l0"]
         words = packed.words.long()
@@ -197,7 +197,7 @@ class TextClassifier(nn.Module):
         inputs = functional.linear(vectors, weights["weight_ih_l0"], weights["bias_ih_l0"])
         inputs[:, : 2 * hidden] += bias[: 2 * hidden]
         gates = inputs.view(len(kinds), 3, hidden).transpose(0, 1).contiguous().index_select(1, which)
-        return forwards(gates, weights["weight_hh_l0"], bias[2 * hidden :], packed.sizes), kinds, which
+        return forwards(gates, weights["weight_hh_l0"], bias[2 * hidden :], packed.sizes), kinds, which, vectors
 
     def _pooled(self, states: Tensor, packed: "Packed") -> Tensor:
         """The pooled states (N, h) of packed texts."""
