@@ -17,7 +17,7 @@ from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.network.samples import Population, Samples
 from robustfl_bench.numerics.questions import Questions
-from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates, all_finite
 from robustfl_bench.parts.aggregators.base import ServerView
 from robustfl_bench.parts.attacks.base import AttackView, Crafted
 from robustfl_bench.parts.protocols.base import RoundContext, Rule
@@ -177,7 +177,7 @@ class Context(RoundContext):
         updates, attack = self.attack(honest, rule)
         non_finite += self.receive(updates.columns[honest.n :])
         aggregate = rule(updates)
-        if not aggregate.vector.isfinite().all():
+        if not all_finite(aggregate.vector):
             raise checks.non_finite_aggregate(self.federation.parts.aggregator, updates, model.round + 1)
         params, server = self.server_step(aggregate.vector)
         checks.require_finite(params, model.round, "the model has parameters that are not finite")

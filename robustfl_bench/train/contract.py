@@ -13,7 +13,7 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import BrokenContract, Diverged
 from robustfl_bench.numerics.questions import Questions
-from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates, all_finite
 from robustfl_bench.parts.aggregators.base import Aggregator, no_aggregate
 from robustfl_bench.parts.attacks.base import Crafted
 from robustfl_bench.parts.partitions.base import Partition
@@ -213,7 +213,7 @@ def largest_of(updates: Updates) -> float:
 
 def require_finite(values: Tensor, round: int, otherwise: str) -> Tensor:
     """The values; raises Diverged, in the round after ``round``, unless all are finite."""
-    if not values.isfinite().all():
+    if not all_finite(values):
         raise Diverged(round + 1, otherwise)
     return values
 

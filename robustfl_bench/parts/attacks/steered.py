@@ -14,7 +14,7 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, one_of
-from robustfl_bench.numerics.updates import finite_parts
+from robustfl_bench.numerics.updates import all_finite, finite_parts
 from robustfl_bench.parts.attacks.base import Attack, AttackView, Crafted
 from robustfl_bench.parts.attacks.disguises import ARMS, Stage, unit
 
@@ -171,7 +171,7 @@ class _Search:
         """
         gains = [-math.inf] * len(uploads)
         for dims in (1, 2):
-            numbers = [i for i, rows in enumerate(uploads) if rows.dim() == dims and bool(rows.isfinite().all())]
+            numbers = [i for i, rows in enumerate(uploads) if rows.dim() == dims and all_finite(rows)]
             if not numbers:
                 continue
             vectors = self._vectors(torch.stack([uploads[i].view(-1, uploads[i].shape[-1]) for i in numbers]))
