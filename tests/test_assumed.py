@@ -36,6 +36,11 @@ def test_the_default_follows_the_round_and_is_what_the_rule_accepts() -> None:
     assert f(*FEW, "aggregator=bulyan", "pre_aggregation=nnm") == 1, "n >= 4f + 3"
 
 
+def test_by_kind_a_round_has_its_share_of_the_attackers() -> None:
+    assert f(*MANY, "participation_by=kind", "participation=0.5", "aggregator=trmean") == 5
+    assert f(*MANY, "participation=0.5", "aggregator=trmean") == 8
+
+
 def test_a_share_is_of_all_clients_and_a_number_stays() -> None:
     assert f("aggregator=trmean", "num_byzantine_declared=0.25") == 5
     assert f(*MANY, "aggregator=trmean", "num_byzantine_declared=0.1") == 9

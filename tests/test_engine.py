@@ -26,6 +26,7 @@ from robustfl_bench.parts.schedules.step import Step
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
+from tests.presets import planned
 from tests.presets import small as federation
 from tests.presets import trained
 
@@ -197,6 +198,28 @@ def test_the_stated_share_of_clients_takes_part(participation: float, expected: 
     assert {honest + byzantine for honest, byzantine in counts} == {expected}
     if participation < 1:
         assert len(set(counts)) > 1
+
+
+@pytest.mark.parametrize("placement", ["add", "replace"])
+def test_of_each_kind_the_same_share_takes_part(placement: str) -> None:
+    some = ("num_clients=20", "num_byzantine=6", f"byzantine_placement={placement}", "participation=0.5")
+    f, other = (federation(*some, "participation_by=kind", attack) for attack in ("attack=ipm", "attack=lie"))
+    there, number = [f.cohorts.present(round) for round in range(400)], len(f.clients.honest_ids)
+    assert {(len(cohort.honest), len(cohort.byzantine)) for cohort in there} == {(number // 2, 3)}
+    assert there[:9] == [other.cohorts.present(round) for round in range(9)]
+    for kind, clients in (("honest", number), ("byzantine", 6)):
+        shares = np.bincount([i for cohort in there for i in getattr(cohort, kind)], minlength=clients) / len(there)
+        assert np.abs(shares - 0.5).max() < 0.1  # every client as often as another
+
+
+def test_drawing_by_kind_defines_a_run_only_where_it_changes_it() -> None:
+    some = ("num_clients=20", "num_byzantine=5", "byzantine_placement=replace", "attack=ipm")
+    half, kind = (*some, "participation=0.4"), "participation_by=kind"
+    assert planned(*half).run_id != planned(*half, kind).run_id
+    assert planned(*some).run_id == planned(*some, kind).run_id
+    assert planned(*half, "attack=none").run_id == planned(*half, "attack=none", kind).run_id
+    with pytest.raises(ConfigError, match="participation_by=kind is for rounds with a server: set protocol=sync"):
+        planned(*half, kind, "protocol=buffered")
 
 
 class Wild(Attack):

@@ -77,7 +77,7 @@ class Cohorts:
         clients, s = self._clients, self._federation.settings
         if s.clients_per_round >= s.total_clients:
             return Cohort(list(range(len(clients.honest_ids))), list(range(len(clients.byzantine_ids))))
-        return self.made_of(participation.taking_part(s, round))
+        return self.made_of(participation.taking_part(s, round, clients.byzantine_ids))
 
     def of(self, state: State) -> tuple[Cohort, ...]:
         """The cohort of each model in the round after ``state``."""

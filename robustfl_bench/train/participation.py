@@ -1,6 +1,6 @@
 """Random numbers of the clients, from the settings alone: known before any data are loaded, and without PyTorch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,11 +22,15 @@ def draw(
     return np.concatenate(drawn)
 
 
-def taking_part(settings: Settings, round: int) -> np.ndarray:
-    """The numbers of the clients that take part in a round (from 0), (n,).
+def taking_part(settings: Settings, round: int, byzantine: Sequence[int] | np.ndarray = ()) -> np.ndarray:
+    """The numbers of the clients that take part in a round (from 0), (n,), some of which are ``byzantine``.
 
-    Every client draws a number, and the clients with the smallest numbers take part, so that the choice among the
-    honest clients does not depend on the attack or the rule.
+    Every client draws a number, and the clients with the smallest numbers take part, of all or of each kind, so that
+    the choice among the honest clients does not depend on the attack or the rule.
     """
     draws = draw(settings, "participation", round, lambda n, rng: rng.random(n))
-    return np.argsort(draws, kind="stable")[: settings.clients_per_round]
+    order, number = np.argsort(draws, kind="stable"), settings.clients_per_round
+    if settings.participation_by is None:
+        return order[:number]
+    attackers, few = np.isin(order, byzantine), settings.taking_part(len(byzantine))
+    return np.concatenate([order[~attackers][: number - few], order[attackers][:few]])

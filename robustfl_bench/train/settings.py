@@ -44,6 +44,8 @@ class Defining:
     """what attackers know"""
     participation: Annotated[float, Option(0, 1, "(]")]
     """share of all clients that take part in a round"""
+    participation_by: Annotated[str | None, one_of(kind="the same share of honest clients and of attackers")]
+    """how they are drawn; null: among all clients"""
     validation_share: Annotated[float | None, Option(0, 1, "()")]
     """share of the training set held out for tuning. A run then returns its best validation accuracy, which sweepers
     maximise; null: a run returns its last test accuracy"""
@@ -130,7 +132,11 @@ class Settings(Switches, Execution, Defining):
     @property
     def clients_per_round(self) -> int:
         """Clients that take part in a round, Byzantine included."""
-        return max(1, round(self.participation * self.total_clients))
+        return max(1, self.taking_part(self.total_clients))
+
+    def taking_part(self, clients: int) -> int:
+        """How many of so many clients take part in a round, if their share counts alone."""
+        return round(self.participation * clients)
 
 
 def blocked(results_dir: str) -> list[str]:

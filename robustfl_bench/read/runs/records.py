@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 STATES = (*ENDED, "running", "unfinished", "damaged")
 
-_NULLABLE = ("batch_size", "validation_share", "knowledge")  # scalars that may be null: a config leaves those out
+_NULLABLE = ("batch_size", "validation_share", "knowledge", "participation_by")  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 

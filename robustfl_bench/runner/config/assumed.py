@@ -20,7 +20,7 @@ NAME = "num_byzantine_declared"
 DEFAULT = "${num_byzantine}"
 """The value in ``conf/config.yaml``, which means the same as null; Hydra, which knows no rounds, reads it as it is."""
 
-SCALARS = ("num_clients", "num_byzantine", "byzantine_placement", "participation")
+SCALARS = ("num_clients", "num_byzantine", "byzantine_placement", "participation", "participation_by")
 """The scalars on which a share depends."""
 
 QUANTILE = 95
@@ -54,7 +54,9 @@ def number(declared: float | None, config: Mapping[str, Any], scalars: Mapping[s
     total = max(1, scalars["num_clients"] + adds * num_byzantine)
     present = min(max(1, round(participation * total)), total)
     attackers = num_byzantine if declared is None else round(declared * total)
-    most = most_present(total, min(max(0, attackers), total), present)
+    attackers = min(max(0, attackers), total)
+    by_kind = scalars["participation_by"] is not None
+    most = round(participation * attackers) if by_kind else most_present(total, attackers, present)
     accepted = (f for f in range(most, -1, -1) if _works(config, f, present))
     return most if declared is not None else next(accepted, most)
 

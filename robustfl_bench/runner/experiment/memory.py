@@ -328,7 +328,8 @@ def _taking_part(settings: Settings, parts: Parts) -> int:
     least = _least_honest(settings)
     if settings.clients_per_round >= settings.total_clients:
         return least
-    if parts.availability is not None or overrides(parts.course, "step"):  # other clients than are drawn
+    drawn = settings.participation_by is None and parts.availability is None
+    if not drawn or overrides(parts.course, "step"):  # other clients, or who they are depends on the data
         return 0
     seen = np.zeros(settings.total_clients, dtype=bool)
     for round in range(settings.rounds):

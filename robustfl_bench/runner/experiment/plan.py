@@ -8,6 +8,7 @@ from copy import copy
 from functools import cache, cached_property
 from typing import Any
 
+from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.code_digest import Closure
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import ConfigError
@@ -155,6 +156,8 @@ def _check_feasible(parts: Parts, s: Settings) -> None:
         raise ConfigError(f"attack {type(parts.attack).__name__} plans for one model: set clustering=none")
     _check_sum(parts)
     _check_augmented(parts)
+    if s.participation_by is not None and overrides(parts.course, "step"):
+        raise ConfigError("participation_by=kind is for rounds with a server: set protocol=synchronous, or leave it out")
     parts.course.check(Setup(parts.aggregator, parts.local_update, parts.optional, clients, s.num_byzantine))
     if parts.availability is not None:
         parts.availability.check(parts.local_update)
