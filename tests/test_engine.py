@@ -26,9 +26,8 @@ from robustfl_bench.parts.schedules.step import Step
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
-from tests.presets import planned
+from tests.presets import planned, trained
 from tests.presets import small as federation
-from tests.presets import trained
 
 
 class Tied(nn.Module):

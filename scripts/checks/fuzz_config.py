@@ -114,7 +114,8 @@ def _scalar(draw: random.Random) -> list[str]:
     likely = {
         "device": ("cpu", "auto", "cuda:99", "tpu"), "precision": ("high", "medium", "low"),
         "byzantine_placement": ("add", "replace"), "byzantine_share_by": ("clients", "data"),
-        "participation": ("0.5", "0.3", "0.01"), "participation_by": ("kind", "null", "all"), "scale": ("paper", "quick"), "variant": ("fair", "published"),
+        "participation": ("0.5", "0.3", "0.01"), "participation_by": ("kind", "null", "all"),
+        "scale": ("paper", "quick"), "variant": ("fair", "published"),
     }  # fmt: skip
     if key in likely and draw.random() < 0.6:
         return [f"{key}={draw.choice(likely[key])}"]

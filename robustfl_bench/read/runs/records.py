@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, TypeVar, get_args
 
 import yaml
 
 from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.fields import options_of
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.runner.config import options
@@ -39,12 +41,14 @@ from robustfl_bench.runner.store.lines import written as written
 from robustfl_bench.runner.store.results import fault_of_folder
 from robustfl_bench.runner.store.writing import Damaged as Damaged
 from robustfl_bench.runner.store.writing import read_text
+from robustfl_bench.train.settings import Defining
 
 Result = TypeVar("Result")
 
 STATES = (*ENDED, "running", "unfinished", "damaged")
 
-_NULLABLE = ("batch_size", "validation_share", "knowledge", "participation_by")  # scalars that may be null: a config leaves those out
+_NULLABLE = [name for name, (_, wanted) in options_of(Defining).items() if NoneType in get_args(wanted)]
+"""Scalars that may be null: a config leaves those out."""
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 

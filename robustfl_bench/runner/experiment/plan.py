@@ -157,7 +157,7 @@ def _check_feasible(parts: Parts, s: Settings) -> None:
     _check_sum(parts)
     _check_augmented(parts)
     if s.participation_by is not None and overrides(parts.course, "step"):
-        raise ConfigError("participation_by=kind is for rounds with a server: set protocol=synchronous, or leave it out")
+        raise ConfigError("participation_by=kind is for rounds with a server: set protocol=synchronous")
     parts.course.check(Setup(parts.aggregator, parts.local_update, parts.optional, clients, s.num_byzantine))
     if parts.availability is not None:
         parts.availability.check(parts.local_update)
