@@ -60,10 +60,10 @@ def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: whole[key] or None if key in GROUPS else whole[key] for key in DEFINING if key in whole}
     if not is_attacked(config):
         kept |= {"num_byzantine": 0, "attack": options.option("attack", "none"), "knowledge": None}
-    if not is_attacked(config) or kept.get("participation") == 1:
-        kept["participation_by"] = None  # all are of one kind, or all take part
     elif kept.get("knowledge") == "all":
         kept["knowledge"] = None  # not hashed, so that runs made before the group existed keep their id
+    if not is_attacked(config) or kept.get("participation") == 1:
+        kept["participation_by"] = None  # all are of one kind, or all take part
     return kept
 
 
