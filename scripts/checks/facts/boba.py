@@ -44,7 +44,7 @@ def in_whole_batches() -> list[float]:
     """With a quarter of the clients of AG-News: the accuracy of BOBA without attack, the least and the largest under
     attacks if a quarter of the attackers takes part; in how many rounds more than f do if they are drawn like others,
     and BOBA's accuracy under Gauss then; without attack those of Average, Multi-Krum and FLTrust."""
-    quarter = runs("boba/table8.csv").query("participation == 0.25")
+    quarter = runs("boba/table8.csv").query("participation == 0.25").fillna({"participation_by": "null"})
     means = 100 * quarter.groupby(["participation_by", "aggregator", "attack"])["final_accuracy"].mean()
     attacked = means["kind", "boba"]
     if len(attacked) != 6:
