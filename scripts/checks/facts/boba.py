@@ -55,8 +55,8 @@ def in_whole_batches() -> list[float]:
 
 def beyond_f() -> int:
     """In how many of the 200 rounds of Table 8, with a quarter of all clients, more than f are attackers."""
-    setting = ("+setting=boba/ag_news", "participation=0.25", "attack=gauss", "num_byzantine_declared=15")
-    config = compose.resolve(setting).config
+    drawn = ("participation=0.25", "participation_by=null", "aggregator=boba", "attack=gauss", "seed=0")
+    config = compose.resolve(["+experiment=boba/table8", *drawn]).config
     s = Settings(**{name: config[name] for name in SCALARS})
     attackers = [(taking_part(s, round) >= s.num_clients).sum() for round in range(s.rounds)]
     return sum(int(number > s.num_byzantine_declared) for number in attackers)
