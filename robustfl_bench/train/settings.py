@@ -45,7 +45,7 @@ class Defining:
     participation: Annotated[float, Option(0, 1, "(]")]
     """share of all clients that take part in a round"""
     participation_by: Annotated[str | None, one_of(kind="the same share of honest clients and of attackers")]
-    """how they are drawn; null: among all clients"""
+    """by what they are drawn, if not among all clients (null)"""
     validation_share: Annotated[float | None, Option(0, 1, "()")]
     """share of the training set held out for tuning. A run then returns its best validation accuracy, which sweepers
     maximise; null: a run returns its last test accuracy"""
