@@ -15,6 +15,7 @@ from torch import Tensor
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runner.config import request
 from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.processes import launch
 from robustfl_bench.runner.processes.columns import Share, SpreadRounds
 from robustfl_bench.runner.processes.launch import check_spread
 from robustfl_bench.train.rounds import Rounds, initial_state
@@ -61,6 +62,22 @@ def test_a_killed_process_is_named_and_the_run_goes_on_to_the_same_bytes(bench: 
     assert list(rows) == list(expected)
     np.testing.assert_allclose(rows["test_loss"], expected["test_loss"], rtol=1e-4)
     assert (rows["test_accuracy"] - expected["test_accuracy"]).abs().max() < 0.01
+
+
+def _impatient() -> None:
+    launch.GRACE = 0.3
+
+
+def test_the_first_process_does_not_wait_for_one_that_waits_for_the_killed_one(tmp_path: Path) -> None:
+    """Stopped, process 2 closes no connection and says nothing."""
+    running = processes.start(tmp_path, *RUN, "processes=3", "rounds=3000", first=_impatient)
+    pids = [int(line.rpartition(" ")[2]) for line in running.lines(2)]
+    processes.wait_for(lambda: processes.lines_of_metrics(tmp_path / "results") > 3, running)
+    os.kill(pids[1], signal.SIGSTOP)
+    os.kill(pids[0], signal.SIGKILL)
+    told = running.communicate(60)[1].splitlines()[-1]
+    assert running.returncode == 1
+    assert told == "error: process 1 was ended by signal 9; the same command goes on from the last checkpoint"
 
 
 @pytest.mark.parametrize(

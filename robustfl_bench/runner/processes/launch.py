@@ -3,10 +3,12 @@
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from multiprocessing.connection import Pipe, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
@@ -202,25 +204,59 @@ def _child(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: 
 def _others(request: Request, size: int) -> Iterator[str]:
     """The other processes of a run on this machine, within the context; yields where all meet.
 
-    A RingBroken names the process that a signal has ended, as all connections close within one moment.
+    A RingBroken names the processes that a signal has ended, as all connections close within one moment.
     """
     with local() as others:
         meeting = f"file://{others.folder}/processes"
         for rank in range(1, size):
             process = others.start(f"process {rank}", _child, rank, size, meeting, request.composed, request.call)
             say(f"process {rank} of {size}: {process.pid}")
+        gone: Sequence[BaseProcess] = ()
         try:
             while not all(arrival(meeting, rank).exists() for rank in range(1, size)):
                 if not all(process.is_alive() for process in others.processes):
                     raise RingBroken("a process has gone")
                 time.sleep(POLL)
-            yield meeting
+            with _noticed(others.processes) as gone:
+                yield meeting
             for process in others.processes:
                 process.join(GRACE)
         except RingBroken as error:
-            if killed := _killed(others.processes):
+            if killed := _killed(gone or others.processes):
                 raise RingBroken(f"{killed}; {GO_ON}") from error
             raise
+
+
+@contextmanager
+def _noticed(started: Sequence[BaseProcess]) -> Iterator[list[BaseProcess]]:
+    """A context that ends soon after one of its processes, even if this one waits for another that waits as well.
+
+    Where it has not ended after ``GRACE`` seconds, the others are killed, so that all connections close; and where that
+    does not end it either, this process ends as if it had been killed. Yields those that were gone when the others
+    were killed: none where that was not needed.
+    """
+    gone, (is_over, here) = list[BaseProcess](), Pipe(duplex=False)
+
+    def watch() -> None:
+        ended = wait([is_over, *(process.sentinel for process in started)])
+        if is_over.poll(GRACE):  # the context has closed its end
+            return
+        gone.extend(process for process in started if process.sentinel in ended)
+        for process in started:
+            if process not in gone:
+                process.kill()
+        if not is_over.poll(GRACE):
+            say(f"error: {_killed(gone) or gone[0].name + ' has gone'}; {GO_ON}")
+            os._exit(GENERAL)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield gone
+    finally:
+        here.close()
+        watcher.join()
+        is_over.close()
 
 
 def _killed(started: Sequence[BaseProcess]) -> str:
