@@ -14,7 +14,9 @@ else:
         """A module whose attributes are those of the real one, which it imports."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_module(self.__name__), name)
+            found = getattr(import_module(self.__name__), name)
+            setattr(self, name, found)  # not asked again
+            return found
 
     np, pd = _Late("numpy"), _Late("pandas")
 

@@ -321,13 +321,16 @@ class _Held:
     def __init__(self, table: pd.DataFrame) -> None:
         self.parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
         self._columns = {name: table[name].tolist() for name in _READ if name in table}
+        self._rows: dict[int, Mapping[str, Any]] = {}
         of_runs = enumerate(zip(self.parts, self._columns["seed"], strict=True))
         self.places = grouped(((of.others, str(seed)), place) for place, (of, seed) in of_runs)
         self.read: dict[tuple[type[Track], str, tuple[str, ...], str], list[tuple[ArenaRun, str | None]]] = {}
 
-    def row(self, place: int) -> dict[str, Any]:
+    def row(self, place: int) -> Mapping[str, Any]:
         """What is read of a run."""
-        return {name: column[place] for name, column in self._columns.items()}
+        if place not in self._rows:
+            self._rows[place] = {name: column[place] for name, column in self._columns.items()}
+        return self._rows[place]
 
 
 _known: dict[int, _Held] = {}
@@ -353,9 +356,10 @@ class _RuleNames:
         self._usual: dict[str, Content] = {}
         self._versions: dict[str, set[str]] = defaultdict(set)
         contents: dict[str, set[Content]] = defaultdict(set)
-        for _, row, settings in rows:
-            contents[str(row["aggregator"])].add(settings.rule)
-            self._versions[str(row["aggregator"])].add(_version(row))
+        for rule, code, aggregator, others in {(row["aggregator"], row["code"], of.aggregator, of.others)
+                                               for _, row, of in rows}:  # fmt: skip
+            contents[str(rule)].add(_rule(aggregator, others))
+            self._versions[str(rule)].add(_version(code))
         for name, versions in contents.items():
             if options.exists("aggregator", name):
                 self._usual[name] = _settings(experiment, f"aggregator={name}").rule
@@ -368,7 +372,7 @@ class _RuleNames:
         usual, own = self._usual[name], settings.rule
         changed = {key for key, _ in usual ^ own} if usual != own else ()
         other = tuple(f"{key}={dict(own).get(key, 'null')}" for key in sorted(changed))
-        version = f"[code {_version(row)}]" if len(self._versions[name]) > 1 else ""
+        version = f"[code {_version(row['code'])}]" if len(self._versions[name]) > 1 else ""
         return " ".join(filter(None, [name, *other, version])), other
 
 
@@ -378,9 +382,10 @@ def _is_weighted(aggregator: Content) -> bool:
     return any(key == "aggregator._target_" and value.endswith(".Weighted") for key, value in aggregator)
 
 
-def _version(row: Mapping[str, Any]) -> str:
-    """The digest of the source of a rule from outside; empty for one of this package."""
-    words = str(row["code"] or "").split(" ")
+@cache
+def _version(code: str | None) -> str:
+    """The digest of the source of a rule from outside, from the codes of its run; empty for one of this package."""
+    words = str(code or "").split(" ")
     return next((word.partition("=")[2] for word in words if word.startswith("aggregator=")), "")
 
 

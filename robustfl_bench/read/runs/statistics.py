@@ -276,11 +276,17 @@ def _freedom(first: Estimate, second: Estimate) -> float:
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Spearman's rank correlation; nan if one of them is constant."""
+    return float(rank_correlations(np.array([[first, second]]))[0])
+
+
+def rank_correlations(pairs: np.ndarray) -> np.ndarray:
+    """Spearman's rank correlations (m,) of m pairs (m, 2, n) of n numbers; nan where one of a pair is constant."""
     from scipy.stats import rankdata
 
-    if min(first) == max(first) or min(second) == max(second):
-        return math.nan
-    return float(np.corrcoef(rankdata([first, second], axis=1).T, rowvar=False)[1, 0])
+    centred = rankdata(pairs, axis=2) - (pairs.shape[2] + 1) / 2
+    first, second = centred[:, 0], centred[:, 1]
+    with np.errstate(invalid="ignore"):
+        return (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
 
 
 def ranks(numbers: Mapping[str, Sequence[float]], better: int) -> Ranks:

@@ -16,7 +16,7 @@ from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.pages.pictures.canvas import Figure, Frame
 from robustfl_bench.read.pages.pictures.points import NamedPoint, ScatterPanel, draw_scatter
 from robustfl_bench.read.runs.records import NoRuns
-from robustfl_bench.read.runs.statistics import Estimate, Interval, rank_correlation
+from robustfl_bench.read.runs.statistics import Estimate, Interval, rank_correlation, rank_correlations
 from robustfl_bench.read.tables.sheets import Sheet
 
 BEST = 8
@@ -67,7 +67,7 @@ def _correlated(pairs: Sequence[tuple[Estimate, Estimate]]) -> Interval:
 
     scores = np.array([[of.value for of in pair] for pair in pairs])
     drawn = seeding.generator(0, "rank correlation", len(pairs)).integers(len(pairs), size=(_DRAWS, len(pairs)))
-    found = [rank_correlation(*numbers.T) for numbers in scores[drawn]]
+    found = rank_correlations(scores[drawn].swapaxes(1, 2))
     low, high = np.nanquantile(found, [0.025, 0.975]).tolist()
     return Interval(rank_correlation(*scores.T), low, high, len(pairs))
 
