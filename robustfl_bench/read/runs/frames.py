@@ -30,8 +30,8 @@ def read_once(paths: Sequence[str], make: Callable[[], pd.DataFrame]) -> pd.Data
     """
     if (contents := _sealed(paths)) is None:
         return make()
-    code = _code()
-    subject = code and code + repr((make.__qualname__, np.__version__, pd.__version__, contents)).encode()
+    made_by = code()
+    subject = made_by and made_by + repr((make.__qualname__, np.__version__, pd.__version__, contents)).encode()
     if (content := remembered.recall(subject)) is not None:
         return unpacked(content)
     table = make()
@@ -42,7 +42,8 @@ def read_once(paths: Sequence[str], make: Callable[[], pd.DataFrame]) -> pd.Data
 
 
 @cache
-def _code() -> bytes | None:
+def code() -> bytes | None:
+    """The digest of this package, for subjects of ``remembered``."""
     return remembered.code_of(*sorted(PACKAGE.rglob("*.py")))
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
+from robustfl_bench.base import remembered
 from robustfl_bench.base.console import counted
 from robustfl_bench.base.late import pd
+from robustfl_bench.read.runs import frames
 from robustfl_bench.read.runs.records import DIGEST, MEASURED, UNSEEDED, code_of_line, mapped, settings
 from robustfl_bench.runner.store import bridges
 from robustfl_bench.train.code_digest import closure_of
 
+_Made = tuple[str, tuple[str, ...]]
+"""The digest of the code of a run, and its settings that name code."""
+
 UNKNOWN = "not recorded"
+_MANY = 100  # different codes; fewer are compared in less than a tenth of a second
 _LISTED = 3  # digests of one kind of data; generated data have another for every seed
 
 
@@ -49,9 +56,21 @@ def outdated(runs: pd.DataFrame) -> pd.Series[bool]:
     names = [name for name in settings(runs) if name == "precision" or ("." in name and _names(runs[name]))]
     parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
     made = list(zip(_words(runs["code"]), parts, strict=True))
-    others = {(then, values) for then, values in set(made)
-              if then is not None and " " not in then and not bridges.lead(then, closure_of(values))}  # fmt: skip
+    others = _others({(then, values) for then, values in made if then is not None and " " not in then})
     return pd.Series([each in others for each in made], index=runs.index, dtype=bool)
+
+
+def _others(made: Collection[_Made]) -> set[_Made]:
+    """Those of the codes that do not lead to today's. Of many, what an earlier process has found is remembered: it
+    depends on them, on the code of this package, and on the bridges."""
+    if len(made) < _MANY:
+        return {(then, values) for then, values in made if not bridges.lead(then, closure_of(values))}
+    ordered, code = sorted(made), frames.code()
+    subject = code and code + bridges.content() + hashlib.sha256(repr(ordered).encode()).digest()
+    if (known := remembered.recall(subject)) is None:
+        known = memoryview(bytes(not bridges.lead(then, closure_of(values)) for then, values in ordered))
+        remembered.remember(subject, known)
+    return {of for of, other in zip(ordered, known, strict=True) if other}
 
 
 def _names(column: pd.Series[Any]) -> bool:

@@ -286,7 +286,8 @@ def rank_correlations(pairs: np.ndarray) -> np.ndarray:
     centred = rankdata(pairs, axis=2) - (pairs.shape[2] + 1) / 2
     first, second = centred[:, 0], centred[:, 1]
     with np.errstate(invalid="ignore"):
-        return (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+        shared = (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+    return np.asarray(shared)
 
 
 def ranks(numbers: Mapping[str, Sequence[float]], better: int) -> Ranks:

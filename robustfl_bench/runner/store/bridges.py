@@ -88,6 +88,12 @@ def bridges(folder: Path) -> tuple[Bridge, ...]:
     return tuple(map(read, files(folder)))
 
 
+def content() -> bytes:
+    """The digest of all bridges of the package with their samples."""
+    paths = [path for bridge in files(FOLDER) for path in (bridge, sample_of(bridge))]
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).digest()
+
+
 def files(folder: Path) -> list[Path]:
     """The files of the bridges of a folder, ``NUMBER_NAME.csv``, by their numbers."""
     paths = [path for path in folder.glob("*_*.csv") if not path.stem.endswith("_sample")]
