@@ -39,7 +39,8 @@ class Halves(Aggregator):
 def test_every_rule_has_a_rate_chosen_among_the_same_parts(name: str) -> None:
     cells, chosen = (compose.swept([f"+experiment=arena/{experiment}"]) for experiment in (name, f"{name}_rates"))
     assert all(cells[key] == chosen[key] for key in ("aggregator", "partition"))
-    assert len(chosen["lr"]) > 5 and len(set(cells["aggregator"])) == len(cells["aggregator"]) > 20
+    few = name == "fashion_lenet"  # whose runs are dear: from .03 to 1
+    assert len(chosen["lr"]) > (3 if few else 5) and len(set(cells["aggregator"])) == len(cells["aggregator"]) > 20
     if options.exists("experiment", wrong := f"arena/{name}_declared"):
         assert set(compose.swept([f"+experiment={wrong}"])["aggregator"]) < set(cells["aggregator"])
 

@@ -79,7 +79,7 @@ def test_files_are_read_once(empty: Path, monkeypatch: pytest.MonkeyPatch) -> No
             read()
     file.write_bytes(file.read_bytes()[:-1])
     assert_same(read(), slow)
-    monkeypatch.setattr(frames, "_code", lambda: None)  # a file of code was written since
+    monkeypatch.setattr(frames, "code", lambda: None)  # a file of code was written since
     file.unlink()
     assert_same(read(), slow)
     assert not list(empty.iterdir())

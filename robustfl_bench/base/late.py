@@ -14,9 +14,7 @@ else:
         """A module whose attributes are those of the real one, which it imports."""
 
         def __getattr__(self, name: str) -> Any:
-            found = getattr(import_module(self.__name__), name)
-            setattr(self, name, found)  # not asked again
-            return found
+            return getattr(import_module(self.__name__), name)
 
     np, pd = _Late("numpy"), _Late("pandas")
 
