@@ -22,6 +22,7 @@ from robustfl_bench.parts.partitions.iid import IID
 from robustfl_bench.parts.partitions.long_tail import LongTail
 from robustfl_bench.parts.partitions.mixed_skew import MixedSkew
 from robustfl_bench.parts.partitions.natural import Natural
+from robustfl_bench.parts.partitions.natural_parts import NaturalParts
 from robustfl_bench.parts.partitions.pathological import Pathological
 from robustfl_bench.parts.partitions.quantity_skew import QuantitySkew
 from robustfl_bench.parts.partitions.shards import deal_shards, shards_per_class
@@ -486,3 +487,15 @@ def test_a_file_that_changed_after_the_run_was_configured_is_refused(tmp_path):
     path.write_text("sample,client\n0,0\n1,1\n")
     with pytest.raises(DataError, match=r"has SHA-256 \w{12}\.\.\., but the run is of 0000"):
         FromFile(str(path), digest="0" * 64)(np.arange(6), 2, rng())
+
+
+def test_clients_of_the_data_in_parts():
+    owners = labels_of([7, 4, 9])
+    parts = NaturalParts()(owners, 6, rng())
+    assert [len(part) for part in parts] == [4, 3, 2, 2, 5, 4]
+    assert [set(owners[part]) for part in parts] == [{i // 2} for i in range(6)]
+    assert any((np.diff(part) < 0).any() for part in parts), "at random"
+    with pytest.raises(ConfigError, match="3 clients of its own: num_clients must be a multiple, got 7"):
+        NaturalParts()(owners, 7, rng())
+    with pytest.raises(ConfigError, match="a client of the data set has 4 samples, too few for 5 clients"):
+        NaturalParts()(owners, 15, rng())

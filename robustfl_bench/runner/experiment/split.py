@@ -4,17 +4,21 @@ gossip, also the graph: who exchanges models with whom, in numbers."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.parts.datasets.base import Data, Dataset
+from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.partitions import from_file
 from robustfl_bench.parts.partitions.dealing import label_counts
 from robustfl_bench.parts.protocols.topology import Graph
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.config.options import Search
+
+if TYPE_CHECKING:
+    from robustfl_bench.train.clients import Clients
 
 MOST_COLUMNS = 20  # classes of which every client's samples are printed
 LONGEST_NAME = 24  # of a class or client, in letters
@@ -119,10 +123,11 @@ class Split:
         return f"Byzantine: {self.added} clients more, which hold no samples" if self.added else "Byzantine: none"
 
 
-def _owners(dataset: Dataset, data: Data) -> list[str]:
-    """The names of the clients that the data have, in the order of ``partition=natural``."""
-    names = dataset.owner_names
-    return [names[owner] for owner in data.owners.unique().tolist()] if names and data.owners is not None else []
+def _owners(dataset: Dataset, clients: "Clients") -> list[str]:
+    """The name that the data have for the owner of each client's samples, where a client has those of one."""
+    if not (names := dataset.owner_names) or not clients.parts.partition.by_owner:
+        return []
+    return [names[clients.owners[samples[0]]] for samples in clients.shards]
 
 
 def shortened(name: str) -> str:
@@ -160,7 +165,7 @@ def split_of(overrides: Sequence[str], search: Search) -> Split:
         byzantine=frozenset(byzantine),
         added=len(clients.byzantine_ids) - len(byzantine),
         classes=dataset.class_names,
-        clients=_owners(dataset, clients.data) if planned.parts.partition.by_owner else (),
+        clients=_owners(dataset, clients),
     )
 
 
