@@ -225,8 +225,8 @@ FACTS = (
     ),
     Fact(
         "**With a LeNet for the MLP {} of {} rules guess**: SignGuard keeps {:.0f}, ByGARS {:.0f}, FLTrust {:.0f}, own "
-        "samples {:.0f} (mild Dirichlet, 20%, five attacks without search, one seed; honest accuracy {:.0f}%, the MLP's "
-        "{:.0f}%). Rank correlation with the MLP: {:.2f} ({:.2f} to {:.2f}).",
+        "samples {:.0f} (mild Dirichlet, 20%, five attacks without search, one seed; honest accuracy {:.0f}%, the "
+        "MLP's {:.0f}%). Rank correlation with the MLP: {:.2f} ({:.2f} to {:.2f}).",
         with_a_lenet,
         slow=True,
     ),

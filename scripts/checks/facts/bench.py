@@ -128,7 +128,7 @@ FACTS = (
         lambda: [before(f"bfloat16_{samples}", "x in bfloat16", ["mlp"])[0] for samples in (600, 64, 16)],
     ),
     Fact(
-        "a round takes {:.1f} times its matrix of 1.5 GiB, {:.1f} to {:.1f} times one of 0.4 GiB",
+        "A round takes {:.1f} times its matrix of 1.5 GiB, {:.1f} to {:.1f} times one of 0.4 GiB",
         lambda: [
             extremes("bench/scaling_memory.csv", "n == 400", "x matrix", 1)[1],
             *extremes("bench/scaling_memory.csv", "n == 100 and d == 999_985", "x matrix", 1),
@@ -181,12 +181,6 @@ FACTS = (
     Fact(
         "The device computes for {:.1f} and {:.1f} ms of these",
         lambda: answers("recorded", "raga, LeNet, computing", "boba, MLP, computing"),
-    ),
-    Fact(
-        "with half of the clients took {:.1f} ms, {:.1f} of it computing",
-        lambda: answers(
-            "recorded", "boba, GRU of half of the clients, one by one", "boba, GRU of half of the clients, computing"
-        ),
     ),
     Fact("| 1 | {:.1f} |", lambda: seconds(1, "no")[:1]),
     Fact("| 14 | {:.1f} to {:.1f} |", lambda: seconds(14, "no")),
