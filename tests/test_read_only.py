@@ -235,6 +235,7 @@ SPECIAL = {
     "clustering=ifca": ("aggregator=average", "num_clients=40"),
     "clustering=three_stage": MIXTURE,
     "partition=natural": MIXTURE,
+    "partition=natural_parts": MIXTURE,
     "partition=from_file": ("partition.path=partition.csv",),
     "protocol=gossip": ("protocol.topology=complete",),
 }
