@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -65,8 +64,8 @@ def _others(made: Collection[_Made]) -> set[_Made]:
     depends on them, on the code of this package, and on the bridges."""
     if len(made) < _MANY:
         return {(then, values) for then, values in made if not bridges.lead(then, closure_of(values))}
-    ordered, code = sorted(made), frames.code()
-    subject = code and code + bridges.content() + hashlib.sha256(repr(ordered).encode()).digest()
+    ordered, code, led = sorted(made), frames.code(), remembered.code_of(*bridges.sources())
+    subject = code and led and code + led + repr(ordered).encode()
     if (known := remembered.recall(subject)) is None:
         known = memoryview(bytes(not bridges.lead(then, closure_of(values)) for then, values in ordered))
         remembered.remember(subject, known)

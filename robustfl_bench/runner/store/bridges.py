@@ -88,10 +88,9 @@ def bridges(folder: Path) -> tuple[Bridge, ...]:
     return tuple(map(read, files(folder)))
 
 
-def content() -> bytes:
-    """The digest of all bridges of the package with their samples."""
-    paths = [path for bridge in files(FOLDER) for path in (bridge, sample_of(bridge))]
-    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).digest()
+def sources() -> list[Path]:
+    """The files of all bridges of the package, and of their samples."""
+    return [path for bridge in files(FOLDER) for path in (bridge, sample_of(bridge))]
 
 
 def files(folder: Path) -> list[Path]:
