@@ -1,5 +1,7 @@
 """The facts of results/arena/README.md."""
 
+from functools import partial
+
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.answers.findings import CONDITIONS
 from robustfl_bench.lab.arena.panels import Arena
@@ -162,28 +164,23 @@ def foretold() -> list[float]:
     return [number for one in (of.correlation, of.leading) for number in (one.mean, one.low, one.high)]
 
 
-def moved_by_momentum() -> list[float]:
-    """How alike the orders on images with and without momentum are, under the list."""
+def _beside_fashion(track: str) -> list[float]:
+    """How alike the orders of rules in a track and on images are, under the list."""
     from robustfl_bench.lab.arena.views.tracks import orders
 
-    (of,) = (of for of in orders(arena_of("fashion_momentum")) if (of.track, of.attacks) == ("fashion", "the list"))
+    (of,) = (of for of in orders(arena_of(track)) if (of.track, of.attacks) == ("fashion", "the list"))
     return [of.correlation.mean, of.correlation.low, of.correlation.high]
 
 
 def with_a_lenet() -> list[object]:
     """How many of how many rules guess with LeNet on images, the scores of the others and of the server alone, the
     accuracies of the honest mean with LeNet and with the MLP, and how alike their orders are."""
-    from robustfl_bench.lab.arena.views.tracks import orders
-
-    lenet, mlp = (arena_of(track) for track in ("fashion_lenet", "fashion"))
-    scores = {rule: standing.score.value for rule, standing in lenet.panels[MILD].standings.items()}
-    alone, guess = scores.pop(SERVER), [rule for rule, score in scores.items() if score < 1]
-    others = [scores.pop(rule) for rule in ("signguard", "bygars", "fltrust")]
-    assert not guess or set(guess) == set(scores)
-    (of,) = (of for of in orders(lenet) if (of.track, of.attacks) == ("fashion", "the list"))
-    accuracies = [arena.panels[MILD].honest for arena in (lenet, mlp)]
-    order = of.correlation
-    return [len(guess), len(scores) + len(others), *others, alone, *accuracies, order.mean, order.low, order.high]
+    lenet, mlp = (arena_of(track).panels[MILD] for track in ("fashion_lenet", "fashion"))
+    scores = {rule: standing.score.value for rule, standing in lenet.standings.items()}
+    alone, *others = (scores.pop(rule) for rule in (SERVER, "signguard", "bygars", "fltrust"))
+    assert max(scores.values()) < 1, "the others guess"
+    order = _beside_fashion("fashion_lenet")
+    return [len(scores), len(scores) + len(others), *others, alone, lenet.honest, mlp.honest, *order]
 
 
 def advised() -> list[int]:
@@ -220,7 +217,7 @@ FACTS = (
     Fact("tuned norm bounding keeps {:.0f} in IID, three seeds", tuned_under_search, slow=True),
     Fact(
         "Momentum moves the order on images as much: {:.2f} ({:.2f} to {:.2f}).",
-        moved_by_momentum,
+        partial(_beside_fashion, "fashion_momentum"),
         slow=True,
     ),
     Fact(
