@@ -136,6 +136,11 @@ FACTS = (
         in_whole_batches,
     ),
     Fact(
+        "with half of the clients {2} of {0} cells are inside, with one seed.",
+        lambda: agreeing("boba/table8", "participation=0.50"),
+        slow=True,
+    ),
+    Fact(
         "Without attack it loses {:.1f} points of a class's recall at most, the next rule {:.1f}. Its worst case is "
         "{:.1f}, the next {:.1f}.",
         ahead_on_mnist,

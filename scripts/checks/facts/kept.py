@@ -74,12 +74,13 @@ def reproduced() -> tuple[int, ...]:
     )
 
 
-def agreeing(name: str) -> list[int]:
-    """Of the cells of a paper's table: how many are measured beside a printed number, in how many of these a model
-    diverged, how many are inside, and by each of the parts of that."""
+def agreeing(name: str, block: str | None = None) -> list[int]:
+    """Of the cells of a paper's table, or of one block: how many are measured beside a printed number, in how many of
+    these a model diverged, how many are inside, and by each of the parts of that."""
     from robustfl_bench.read.tables.table import PARTS
 
-    cells = [cell for cell in _tables()[name].cells.values() if cell.inside is not None]
+    chosen = [cell for (part, _, _), cell in _tables()[name].cells.items() if block in (None, part)]
+    cells = [cell for cell in chosen if cell.inside is not None]
     parts = [sum(cell.inside_by == part for cell in cells) for part in PARTS]
     return [len(cells), sum(cell.diverged for cell in cells), sum(parts), *parts]
 
