@@ -182,6 +182,24 @@ def test_no_best_is_named_of_four_rules(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
+    ("share", "words"),
+    [(1.0, "too little was run to name a best rule: none of 5 rules met the strongest attack"),
+     (0.5, "train on the server's own 20 samples alone, which scores 25; geomed, the best of 5 rules, scores 19")],
+)  # fmt: skip
+def test_rules_that_met_no_search_lead_nowhere_and_may_all_be_below_the_server(
+    monkeypatch: pytest.MonkeyPatch, share: float, words: str
+) -> None:
+    runs = [replace(one, accuracy=one.accuracy * (1 if one.rule in (HONEST, "server") else share))
+            for one in made(Track("digits"))]  # fmt: skip
+    planned = [run("fltrust", "planned", 0.3, seed=seed) for seed in ("0", "1", "2")]
+    monkeypatch.setattr(Arena, "under", lambda self, *attacks: planned if "planned" in attacks else [])
+    arena = arena_of(monkeypatch, runs)
+    found = recommend(arena, "iid", "5", server_data=False)
+    assert found.answer == words
+    assert (found.facts["use"] or {"rule": ""})["rule"] == ("server" if share < 1 else "")
+
+
+@pytest.mark.parametrize(
     ("partition", "attackers", "words"),
     [("dirchlet", "0.2", "unknown partition 'dirchlet'; did you mean mild_dirichlet"),
      ("", "0.2", "unknown partition"), ("iid", "0.3", "--attackers 0.3 was not run; known: 0.2, 0.4"),

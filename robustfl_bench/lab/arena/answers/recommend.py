@@ -47,8 +47,9 @@ class Recommendation:
 
     @property
     def compared(self) -> str:
-        """Of how many rules the first is the best, in words: those that met the strongest attack that searches."""
-        left = [rule for rule in self.rules if rule not in self.panel.unmet]
+        """Of how many rules the first is the best, in words: those that met the strongest attack that searches, or all
+        if none has."""
+        left = [rule for rule in self.rules if rule not in self.panel.unmet] or self.rules
         return counted(len(left), "rule") + " that met the strongest attack" * (len(left) < len(self.rules))
 
     @property
@@ -216,8 +217,16 @@ def recommend(arena: Arena, partition: str, attackers: str, server_data: bool) -
     if not rules:
         raise ConfigError(f"no rule was run under all attacks of {arena.titled(panel)}")
     known = panel.run_enough(rules)
-    best = panel.best(known) if len(known) >= ENOUGH else []
+    best = panel.best(known) or _below_the_server(panel, known) if len(known) >= ENOUGH else []
     return Recommendation(arena, panel, server_data, rules, [panel.standings[rule] for rule in best])
+
+
+def _below_the_server(panel: ArenaPanel, rules: Sequence[str]) -> list[str]:
+    """The best of rules that did not meet the strongest attack, which may only lower its score, if the server's own
+    samples alone score more."""
+    scores = panel.scores(rules)
+    best = max(scores, key=lambda rule: scores[rule].value)
+    return [best] if mark(panel, best) == BELOW else []
 
 
 def _rounded(value: float) -> float | None:
