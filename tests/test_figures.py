@@ -19,6 +19,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands import shared
 from robustfl_bench.read.pages import figures, plots
 from robustfl_bench.read.pages.pictures import curves, heat
 from robustfl_bench.read.pages.pictures.canvas import HIGHEST, SHOWN, WIDTHS, Frame, drawable, save, spaced
@@ -495,6 +496,17 @@ def test_points_that_are_written_are_read_back(tmp_path: Path, capsys: pytest.Ca
 def test_bad_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str) -> None:
     found, out, err = run_cli(capsys, "figure", *arguments)
     assert (found, out) == (code, "") and told in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", ["arena silos --plot", "arena silos --heat", "arena silos --best",
+                                   "plot accuracy --output", "figure boba/fig12 --output"])  # fmt: skip
+def test_a_picture_of_no_format_is_refused_before_runs_are_read(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for reading in ("load", "load_any"):
+        monkeypatch.setattr(shared.RunSource, reading, lambda *_, **__: pytest.fail("runs are read"))
+    code, _, err = run_cli(capsys, *words.split(), "a.gif")
+    assert code == 2 and f"{words.split()[-1]} must end in .png, .pdf, .svg" in err, err
 
 
 def test_a_description_needs_its_kind(tmp_path: Path) -> None:

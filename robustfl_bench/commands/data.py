@@ -289,10 +289,12 @@ def topology(
     config_dir: Annotated[Path | None, Argument("a folder with your own options")] = None,
 ) -> None:
     """Who exchanges models with whom in a run of robustfl-bench protocol=gossip."""
-    from robustfl_bench.read.pages.pictures.canvas import save
+    from robustfl_bench.read.pages.pictures.canvas import check_format, save
     from robustfl_bench.read.pages.split import draw_graphs
     from robustfl_bench.runner.experiment.split import graph_of
 
+    if picture is not None:
+        check_format(picture, "--picture")
     where = search(config_dir)
     graphs = [graph_of(run, where) for run in sweep(["protocol=gossip", *overrides], where)]
     reports = "\n\n".join(graph.report() for graph in graphs)

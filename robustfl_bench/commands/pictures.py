@@ -15,7 +15,7 @@ from robustfl_bench.commands.shared import Conditions, Labels, PictureFormat, Ru
 from robustfl_bench.commands.verb import Argument, JsonFormat, override
 from robustfl_bench.read.pages import figures, plots
 from robustfl_bench.read.pages.figures import inventory
-from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, Figure, save
+from robustfl_bench.read.pages.pictures.canvas import SUFFIXES, Figure, check_format, save
 from robustfl_bench.read.pages.report import report as page_of
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.runs.where import check_name
@@ -78,6 +78,7 @@ def plot(
     runs: RunSource,
 ) -> None:
     """Metrics or weights by round, a value by settings, recall per class, or the ROC of weights."""
+    check_format(output)
     table = runs.load()
     print(save(_drawn(table, drawn, look, where), output))
     others = chosen(table, where)["state"]
@@ -142,6 +143,16 @@ def figure(
     runs: RunSource,
 ) -> None:
     """A paper's figure; without a name, the list of figures."""
+    if name is not None:
+        check_name(name, described.figures(), "figure")
+        for path in output:
+            if path.suffix not in _SUFFIXES:
+                raise ConfigError(f"--output must end in {', '.join(_SUFFIXES)}, got {str(path)!r}")
+        if not output:
+            raise ConfigError(f"{name} needs --output FILE, such as {name.replace('/', '_')}.png")
+        if format != "text":
+            raise ConfigError("--format is for the list of figures; a figure's format is that of its --output")
+    frame = look.frame
     kept = [Path(file) for file in runs.archives if figures.shown_by(Path(file))]
     rest = replace(runs, archives=[file for file in runs.archives if Path(file) not in kept])
     table = records.nothing() if kept and not rest.archives else rest.load_any()
@@ -149,15 +160,7 @@ def figure(
     if name is None:
         _list(table, kept, format)
         return
-    check_name(name, described.figures(), "figure")
-    for path in output:
-        if path.suffix not in _SUFFIXES:
-            raise ConfigError(f"--output must end in {', '.join(_SUFFIXES)}, got {str(path)!r}")
-    if not output:
-        raise ConfigError(f"{name} needs --output FILE, such as {name.replace('/', '_')}.png")
-    if format != "text":
-        raise ConfigError("--format is for the list of figures; a figure's format is that of its --output")
-    paper_figure, frame = described.figures()[name], look.frame
+    paper_figure = described.figures()[name]
     points = figures.points(paper_figure, table, overrides, kept, runs.folder, runs.unsealed)
     for path in output:
         if path.suffix == ".csv":

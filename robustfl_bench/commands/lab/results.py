@@ -16,7 +16,7 @@ from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.views import VIEWS
-from robustfl_bench.read.pages.pictures.canvas import save
+from robustfl_bench.read.pages.pictures.canvas import check_format, save
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.tables import described, sheets
 
@@ -90,14 +90,18 @@ def arena(
             raise NoRuns(f"no entry in {entries} is of the track {track}; {command} writes one") from None
         print(sheets.FORMATS[format]([submissions.sheet(entered)]), end="")
         return
-    whole, answer = Arena(runs.load_any(of_arena=True), track, rules), VIEWS.get(view or "")
+    for option, picture in (("--plot", plot), ("--best", best), ("--heat", heat)):
+        if picture is not None:
+            check_format(picture, option)
+    frame, answer = look.frame, VIEWS.get(view or "")
+    whole = Arena(runs.load_any(of_arena=True), track, rules)
     if plot is not None:
-        drawn = answer.picture(whole, look.frame) if answer else page.standing(whole, attackers, look.frame)
+        drawn = answer.picture(whole, frame) if answer else page.standing(whole, attackers, frame)
         print(save(drawn, plot, "--plot"))
     elif best is not None:
-        print(save(page.answer(whole, look.frame), best, "--best"))
+        print(save(page.answer(whole, frame), best, "--best"))
     elif heat is not None:
-        print(save(page.attacks(whole, attackers, look.frame), heat, "--heat"))
+        print(save(page.attacks(whole, attackers, frame), heat, "--heat"))
     else:
         pages = verdicts.sheets([whole]) if claims else answer.sheets(whole) if answer else page.sheets(whole)
         print(sheets.FORMATS[format](pages), end="")
