@@ -1,11 +1,7 @@
 """Metrics of one model: recall per class, BOBA's max recall drop; and of several: distance, recovery."""
 
-from collections.abc import Sequence
-
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 
 def recall_per_class(confusion: ArrayLike) -> np.ndarray:
@@ -69,26 +65,3 @@ def _dists(estimates: ArrayLike, truth: ArrayLike) -> np.ndarray:
     estimates, truth = np.asarray(estimates, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     dists: np.ndarray = np.linalg.norm(estimates[:, None] - truth, axis=2)
     return dists
-
-
-def mean_losses(outputs: Tensor, y: Tensor, sizes: Sequence[int], read: bool = True) -> tuple[Tensor, Tensor]:
-    """Each client's mean loss, (n,) float64, nothing (0,) unless it is ``read``, and the gradient of the sum of these
-    means at the ``outputs`` (N, c).
-
-    Client i has ``sizes[i]`` rows of ``outputs`` and classes ``y`` (N,), one client after the other.
-    """
-    delta = torch.log_softmax(outputs, dim=1)
-    chosen = y[:, None]
-    losses = torch.empty(0, dtype=torch.float64)
-    if read:
-        own = parts(delta.gather(1, chosen), sizes)
-        losses = torch.stack([-part.sum(dtype=torch.float64) / len(part) for part in own])
-    delta.exp_().scatter_add_(1, chosen, delta.new_full((len(y), 1), -1.0))
-    for part in parts(delta, sizes):
-        part.mul_(1 / len(part))
-    return losses, delta
-
-
-def parts(rows: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
-    """The rows of each client, as views, of whom client i has ``sizes[i]``."""
-    return rows.split_with_sizes(list(sizes)) if len(sizes) > 1 else (rows,)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from robustfl_bench.base import seeding
-from robustfl_bench.train.settings import Settings
+from robustfl_bench.train.settings import Settings, at_share
 
 
 def draw(
@@ -32,5 +32,5 @@ def taking_part(settings: Settings, round: int, byzantine: Sequence[int] | np.nd
     order, number = np.argsort(draws, kind="stable"), settings.clients_per_round
     if settings.participation_by is None:
         return order[:number]
-    attackers, few = np.isin(order, byzantine), settings.taking_part(len(byzantine))
+    attackers, few = np.isin(order, byzantine), at_share(settings.participation, len(byzantine))
     return np.concatenate([order[~attackers][: number - few], order[attackers][:few]])

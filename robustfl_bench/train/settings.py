@@ -132,11 +132,12 @@ class Settings(Switches, Execution, Defining):
     @property
     def clients_per_round(self) -> int:
         """Clients that take part in a round, Byzantine included."""
-        return max(1, self.taking_part(self.total_clients))
+        return max(1, at_share(self.participation, self.total_clients))
 
-    def taking_part(self, clients: int) -> int:
-        """How many of so many clients take part in a round, if their share counts alone."""
-        return round(self.participation * clients)
+
+def at_share(participation: float, clients: int) -> int:
+    """How many of so many clients take part in a round, if the share of participation counts alone."""
+    return round(participation * clients)
 
 
 def blocked(results_dir: str) -> list[str]:

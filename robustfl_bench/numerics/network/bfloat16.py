@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from robustfl_bench.numerics.metrics import mean_losses
 from robustfl_bench.numerics.network.dense import Layer
 from robustfl_bench.numerics.network.gradients import chunks, pairs
+from robustfl_bench.numerics.network.losses import mean_losses
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch
 from robustfl_bench.numerics.network.stacked import is_stackable

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.numerics.metrics import mean_losses, parts
+from robustfl_bench.numerics.network.losses import mean_losses, parts
 from robustfl_bench.numerics.network.samples import Batch
 from robustfl_bench.numerics.products import times_into, times_transposed
 

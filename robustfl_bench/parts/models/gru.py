@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from robustfl_bench.base.fields import at_least, one_of
-from robustfl_bench.numerics.metrics import mean_losses
+from robustfl_bench.numerics.network.losses import mean_losses
 from robustfl_bench.parts.models.base import Model
 from robustfl_bench.parts.models.recurrence import Steps, backwards, forwards
 from robustfl_bench.parts.models.stepwise import gru_states

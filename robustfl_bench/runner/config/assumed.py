@@ -14,6 +14,7 @@ from robustfl_bench.runner.config import identity, targets
 from robustfl_bench.runner.config.interpolate import interpolated
 from robustfl_bench.runner.config.resolvers import is_attacked
 from robustfl_bench.train.parts import check_clients
+from robustfl_bench.train.settings import at_share
 
 NAME = "num_byzantine_declared"
 
@@ -52,11 +53,11 @@ def number(declared: float | None, config: Mapping[str, Any], scalars: Mapping[s
         return min(int(num_byzantine), near) if type(near) is int else int(num_byzantine)
     adds = scalars["byzantine_placement"] == "add" and is_attacked({**config, "num_byzantine": num_byzantine})
     total = max(1, scalars["num_clients"] + adds * num_byzantine)
-    present = min(max(1, round(participation * total)), total)
+    present = min(max(1, at_share(participation, total)), total)
     attackers = num_byzantine if declared is None else round(declared * total)
     attackers = min(max(0, attackers), total)
     by_kind = scalars["participation_by"] is not None
-    most = round(participation * attackers) if by_kind else most_present(total, attackers, present)
+    most = at_share(participation, attackers) if by_kind else most_present(total, attackers, present)
     accepted = (f for f in range(most, -1, -1) if _works(config, f, present))
     return most if declared is not None else next(accepted, most)
 
