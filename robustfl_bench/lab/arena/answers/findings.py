@@ -220,7 +220,7 @@ def conclusions(arena: Arena, earlier: Arena) -> list[str]:
     """The conclusions, the most important first, each left out where the runs do not show it; ``earlier`` is an older
     track with panels of the same names."""
     lines = [above_the_server(arena), half(arena), plans(arena), tuning(arena), heterogeneity(arena)]
-    lines += [worst_attacks(arena), told_apart(arena, earlier), order(arena), order_against(arena, earlier)]
+    lines += [worst_attacks(arena), told_apart(arena, earlier), order(arena)]
     return [line for line in [*lines, clean_accuracy(arena), idle(arena)] if line]
 
 
@@ -339,16 +339,6 @@ def order(arena: Arena) -> str:
     held = [found for first, second in combinations(arena.panels.values(), 2)
             if (found := correlation(first, second)) is not None]  # fmt: skip
     return said("findings.order", held=held) if held else ""
-
-
-def order_against(arena: Arena, earlier: Arena) -> str:
-    """How alike the order of the rules is to that in the same panels of another track."""
-    known = [(_beside(panel, earlier), arena.titled(panel)) for panel in arena.by_list.values()]
-    held = sorted((found, panel) for found, panel in known if found is not None)
-    if not held:
-        return ""
-    between = span(*(f"{found:.2f} ({panel})" for found, panel in (held[0], held[-1])))
-    return said("findings.order_against", earlier=earlier, ends=between)
 
 
 def _beside(panel: ArenaPanel, earlier: Arena) -> float | None:
