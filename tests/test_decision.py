@@ -128,7 +128,7 @@ def test_the_table_of_the_readme_has_every_case_and_says_where_nothing_was_run(
     assert "| `robustfl-bench aggregator=geomed partition=iid` | 75 (75 to 75) under worst | " in like
     assert "and you own 20 samples" in with_data and "aggregator=fltrust" in with_data
     assert with_data.endswith("| the same |") and not like.endswith("| the same |")
-    assert phones.startswith("| thousands of phones, few in a round | not run |") and "| not run |" in hospitals
+    assert phones.startswith("| many phones, few in a round | not run |") and "| not run |" in hospitals
     assert "| attackers plant a backdoor, IID, 20% attack | [geometric median]" in backdoor
     assert "in 10% of the samples they reach their goal (plain mean: 30%)" in backdoor
     assert "aggregator=geomed,fltrust,server,average" in others and "Data: digits, 8 x 8. Model: MLP of " in text

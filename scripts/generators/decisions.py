@@ -26,7 +26,7 @@ ROWS = (
     ("mild label skew, and you own {samples}", "mild_dirichlet", True),
     ("strong label skew, no data of your own", "pathological", False),
     ("strong label skew, and you own {samples}", "pathological", True),
-    ("thousands of phones, few in a round", "natural", False),
+    ("many phones, few in a round", "natural", False),
     ("{clients} hospitals of unequal size", "quantity_skew", False),
 )
 """The first cases of the table in words, each with its partition and whether the server has data."""
