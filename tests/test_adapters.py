@@ -140,6 +140,20 @@ def test_a_function_of_a_matrix_is_a_rule_with_its_arguments_as_options(bench: B
     assert "-trimmed-" in bench(f"rerun={folder}", "seed=1", f"allow={rules}").out
 
 
+def test_a_rule_is_called_once_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "counted_rule.py").write_text(
+        "CALLS = []\n\n\ndef counted(matrix):\n    CALLS.append(1)\n    return matrix.mean(axis=0)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    calls = []
+    for rounds in (4, 9):
+        rb.run("model.hidden=[4]", "num_clients=6", f"rounds={rounds}", aggregator="counted_rule:counted")
+        calls.append(len(sys.modules["counted_rule"].CALLS))
+        sys.modules["counted_rule"].CALLS.clear()
+    assert calls[1] - calls[0] == 9 - 4, "and some more before the first round, as a rule that nobody knows"
+
+
 def test_a_changed_function_is_another_code(bench: Bench, rules: str, tmp_path: Path) -> None:
     words = (f"aggregator={rules}:trimmed", *SMALL)
     assert bench(*words).code == 0

@@ -172,7 +172,7 @@ class Context(RoundContext):
         honest = self.train()
         non_finite = self.receive(honest.columns)
         checks.require_some_finite(honest.n, non_finite, model.round)
-        if not self._enough:
+        if not self.federation.is_enough(len(self.cohort)):  # the model does not change
             return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
         updates, attack = self.attack(honest, rule)
         non_finite += self.receive(updates.columns[honest.n :])
@@ -183,16 +183,6 @@ class Context(RoundContext):
         checks.require_finite(params, model.round, "the model has parameters that are not finite")
         memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=dict(attack.memory), server=server)
         return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory, attack.notes)
-
-    @property
-    def _enough(self) -> bool:
-        """Whether the rule can work with the cohort; otherwise the model does not change."""
-        try:
-            if self.cohort:
-                self.federation.parts.check_clients(len(self.cohort))
-        except ConfigError:
-            return False
-        return len(self.cohort) > 0
 
     @property
     def _byzantine_ids(self) -> list[int]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Population, Samples
 from robustfl_bench.numerics.updates import Updates
@@ -68,6 +69,20 @@ class Federation:
     def contract(self) -> Contract:
         """Checks the results of the parts on their first call."""
         return Contract()
+
+    @cached_property
+    def _enough(self) -> dict[int, bool]:
+        return {0: False}
+
+    def is_enough(self, clients: int) -> bool:
+        """Whether the rule can work with so many clients, which is asked once: somebody else's rule is tried for it."""
+        if clients not in self._enough:
+            try:
+                self.parts.check_clients(clients)
+                self._enough[clients] = True
+            except ConfigError:
+                self._enough[clients] = False
+        return self._enough[clients]
 
     @cached_property
     def own_models(self) -> OwnModels:

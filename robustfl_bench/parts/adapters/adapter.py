@@ -149,7 +149,9 @@ def _seeded(seed: int) -> Iterator[None]:
     before = GlobalGenerators()
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():  # else torch.manual_seed would write down each time from where it was called
+        torch.cuda.manual_seed_all(seed)
     try:
         yield
     finally:
