@@ -93,6 +93,14 @@ def with_like_data() -> list[object]:
             listed["signguard"], scores["signguard"]]  # fmt: skip
 
 
+def with_momentum() -> list[object]:
+    """On images, where clients have like data and 20% attack: how many of the rules that met attackers who search keep
+    more than the server alone with momentum, the best of them and its score; then how many without momentum."""
+    found = [searched(arena_of(track), (5, "iid")) for track in ("fashion_momentum", "fashion")]
+    with_it, without = ([rule for rule in met if scores[rule] > scores[SERVER]] for scores, _, met in found)
+    return [len(with_it), readable(with_it[0]), found[0][0][with_it[0]], len(without)]
+
+
 def with_many_attackers() -> list[object]:
     """On images, 40% attackers, where rules met those who search: the least that the server alone keeps, the number of
     panels, the rule that keeps most, what, and where.
@@ -170,7 +178,8 @@ def _beside_fashion(track: str) -> list[float]:
     """How alike the orders of rules in a track and on images are, under the list."""
     from robustfl_bench.lab.arena.views.tracks import orders
 
-    (of,) = (of for of in orders(arena_of(track)) if (of.track, of.attacks) == ("fashion", "the list"))
+    (of,) = (of for of in orders(arena_of(track)) if (of.track, of.attacks, of.panel.number, of.panel.partition)
+             == ("fashion", "the list", *MILD))  # fmt: skip
     return [of.correlation.mean, of.correlation.low, of.correlation.high]
 
 
@@ -236,6 +245,12 @@ FACTS = (
     Fact(
         "Momentum moves the order on images as much: {:.2f} ({:.2f} to {:.2f}).",
         partial(_beside_fashion, "fashion_momentum"),
+        slow=True,
+    ),
+    Fact(
+        "With momentum and like data {} rules that met attackers who search keep more than own samples, {} the most, "
+        "{:.0f}; without momentum {} do.",
+        with_momentum,
         slow=True,
     ),
     Fact(
