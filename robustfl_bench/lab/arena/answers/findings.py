@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import combinations
 from statistics import median
 from typing import Any
 
@@ -220,7 +219,7 @@ def conclusions(arena: Arena, earlier: Arena) -> list[str]:
     """The conclusions, the most important first, each left out where the runs do not show it; ``earlier`` is an older
     track with panels of the same names."""
     lines = [above_the_server(arena), half(arena), plans(arena), tuning(arena), heterogeneity(arena)]
-    lines += [worst_attacks(arena), told_apart(arena, earlier), order(arena)]
+    lines += [worst_attacks(arena), told_apart(arena, earlier)]
     return [line for line in [*lines, clean_accuracy(arena), idle(arena)] if line]
 
 
@@ -332,13 +331,6 @@ def told_apart(arena: Arena, earlier: Arena) -> str:
     settled = sum(of.share_settled >= SETTLED for of in known)
     return said("findings.told_apart", earlier=earlier, shares=shares, shares_earlier=shares_earlier, settled=settled,
                 panels=len(known), TOP=TOP, SETTLED=SETTLED)  # fmt: skip
-
-
-def order(arena: Arena) -> str:
-    """How alike the orders of the rules are in the panels."""
-    held = [found for first, second in combinations(arena.panels.values(), 2)
-            if (found := correlation(first, second)) is not None]  # fmt: skip
-    return said("findings.order", held=held) if held else ""
 
 
 def _beside(panel: ArenaPanel, earlier: Arena) -> float | None:
