@@ -1,6 +1,7 @@
 """The facts of results/arena/README.md."""
 
 from functools import partial
+from typing import Any
 
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.answers.findings import CONDITIONS
@@ -180,22 +181,24 @@ def goals_on_phones() -> list[object]:
 
 def foretold() -> list[float]:
     """How well digits foretell the order on images under the list: of all rules, and of their best eight."""
-    from robustfl_bench.lab.arena.views.tracks import orders
-
-    found = orders(arena_of("fashion"))
-    (of,) = (of for of in found if (of.track, of.attacks, of.panel.number, of.panel.partition)
-             == ("silos", "the list", *MILD))  # fmt: skip
+    of = _beside("fashion", "silos")
     assert of.leading is not None
     return [number for one in (of.correlation, of.leading) for number in (one.mean, one.low, one.high)]
 
 
-def _beside_fashion(track: str) -> list[float]:
-    """How alike the orders of rules in a track and on images are, under the list."""
+def _beside(track: str, other: str) -> Any:
+    """How alike the orders of rules in two tracks are, under the list, in mild Dirichlet."""
     from robustfl_bench.lab.arena.views.tracks import orders
 
     (of,) = (of for of in orders(arena_of(track)) if (of.track, of.attacks, of.panel.number, of.panel.partition)
-             == ("fashion", "the list", *MILD))  # fmt: skip
-    return [of.correlation.mean, of.correlation.low, of.correlation.high]
+             == (other, "the list", *MILD))  # fmt: skip
+    return of
+
+
+def _beside_fashion(track: str) -> list[float]:
+    """How alike the orders of rules in a track and on images are."""
+    of = _beside(track, "fashion").correlation
+    return [of.mean, of.low, of.high]
 
 
 def with_a_lenet() -> list[object]:
@@ -307,7 +310,7 @@ FACTS = (
         slow=True,
     ),
     Fact(
-        "with 1, 11 and 54 attackers {}, {} and {} of {} rules keep 95 or more under three attacks, average {:.0f}, "
+        "1, 11 or 54 attack: {}, {} and {} of {} rules keep 95 or more under three attacks, average {:.0f}, "
         "{:.0f} and {:.0f} (one seed).",
         on_more_phones,
         slow=True,
