@@ -3,7 +3,7 @@
 from functools import partial
 
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import runs
+from scripts.checks.facts.kept import measured_in, runs
 
 BESIDE_THE_MEAN = ("faba", "lfighter", "trmean", "average")
 
@@ -56,5 +56,14 @@ FACTS = (
             ),
         )
         for words, file in (("softmax regression", "runs.csv"), ("network", "mlp_runs.csv"))
+    ),
+    Fact(
+        "At round 400 LFighter is ahead of the mean, with {:.1f} and {:.1f}%",
+        lambda: (
+            measured_in("mean_labels/mlp.csv")
+            .query("panel == 'label flip, mlp by class' and x == 400")
+            .set_index("line")["mean"][["lfighter", "average"]]
+            .tolist()
+        ),
     ),
 )
