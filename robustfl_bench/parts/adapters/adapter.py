@@ -149,8 +149,8 @@ def _seeded(seed: int) -> Iterator[None]:
     before = GlobalGenerators()
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_available():  # else torch.manual_seed would write down each time from where it was called
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed also keeps the stack, for GPUs that may not be there
+    if torch.cuda.is_available():
         torch.cuda.manual_seed_all(seed)
     try:
         yield
