@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
@@ -21,6 +22,8 @@ from robustfl_bench.runner.store import sealed
 from tests.processes import Outcome, fork_from_preloaded
 
 gc.set_threshold(200_000, 20, 20)  # as in robustfl-results: tests and tables of many runs make much that stays
+# A script that starts the tests with & has them, and so the commands that they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:
