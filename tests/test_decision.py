@@ -186,7 +186,7 @@ def test_the_steadiest_rule_is_used_where_the_best_one_falls_elsewhere(
         "geomed keeps 75 on digits, and 0 on digits."
     )
     first, *_ = decisions.table([case], {"silos": arena}).splitlines()[2:]
-    assert ": the steadiest of 5 rules; " in first and "keeps 75, and 0 on digits |" in first
+    assert ": the highest least score of 5 rules; " in first and "keeps 75, and 0 on digits |" in first
     case = decisions.with_others(of, {"fashion": other(dict.fromkeys(LEVELS, 0.2) | {"server": 0.6})})
     assert case["use"]["rule"] == "server"
     assert list(lines(case))[1] == (

@@ -22,10 +22,10 @@ from robustfl_bench.runner.config.names import readable
 HEADING = ("your case", "use", "type", "keeps", "not tried")
 ROWS = (
     ("clients have like data", "iid", False),
-    ("mild label skew, no data of your own", "mild_dirichlet", False),
-    ("mild label skew, and you own {samples}", "mild_dirichlet", True),
-    ("strong label skew, no data of your own", "pathological", False),
-    ("strong label skew, and you own {samples}", "pathological", True),
+    ("mild label skew (Dirichlet), no data of your own", "mild_dirichlet", False),
+    ("mild label skew (Dirichlet), and you own {samples}", "mild_dirichlet", True),
+    ("strong label skew (pathological), no data of your own", "pathological", False),
+    ("strong label skew (pathological), and you own {samples}", "pathological", True),
     ("many phones, few in a round", "natural", False),
     ("{clients} hospitals of unequal size", "quantity_skew", False),
 )
@@ -57,8 +57,8 @@ def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
 
 
 def with_others(of: Recommendation, arenas: Mapping[str, Arena]) -> Facts:
-    """The case with what its rule keeps elsewhere, which is the steadiest."""
-    case = _steadiest(of, {name: arenas[name] for name in CONDITIONS if name in arenas})
+    """The case with what its rule keeps elsewhere, which is the steadiest, or withstands attackers with a goal."""
+    case = _withstanding(of, _steadiest(of, {name: arenas[name] for name in CONDITIONS if name in arenas}))
     found = [there for name in CONDITIONS if name in arenas and (there := elsewhere(case, name, arenas[name]))]
     data = [there["where"].removeprefix("on ") for there in found if CONDITIONS[there["arena"]].endswith("{data}")]
     tried = [_TRIED[there["arena"]] for there in found if there["arena"] in _TRIED]
@@ -85,6 +85,22 @@ def _steadiest(of: Recommendation, others: Mapping[str, Arena]) -> Facts:
     steady = {"first": first, "score": case["use"]["score"], "least": round(least[first], 2), "where": where,
               "places": [f"on {data_of(arena)}", *there], "rules": len(rules) - (ALONE in rules)}  # fmt: skip
     return {**case, "use": of.use_of(of.panel.standings[best]), "steady": steady}
+
+
+def _withstanding(of: Recommendation, case: Facts) -> Facts:
+    """The case with the first rule of its group that withstands attackers with a goal in this panel, if the best one
+    does not; ``goal`` says how far they get against the best one."""
+    first = of.group[0].rule if of.group else None
+    if case["use"] is None or case["use"]["rule"] != first or not of.arena.under(*GOALS):
+        return case
+    found = {rule.rule: rule for panel, rules in targeted(of.arena).items()
+             if (panel.number, panel.partition) == (of.panel.number, of.panel.partition) for rule in rules}  # fmt: skip
+    safe = next((standing for standing in of.group if standing.rule in found and found[standing.rule].withstands), None)
+    if safe is None or first not in found or found[first].withstands:
+        return case
+    goal = {"first": first, "score": case["use"]["score"], "attack": found[first].worst,
+            "success": round(found[first].success, 2)}  # fmt: skip
+    return {**case, "use": of.use_of(safe), "goal": goal}
 
 
 def searched_panel(case: Facts, arena: Arena) -> ArenaPanel | None:
@@ -172,9 +188,10 @@ def _answer(case: Facts) -> tuple[str, str, str]:
     alone = case["server_alone"]
     doubt = f", not shown above your {case['own_samples']} alone ({alone['score']:.0f})" if use["doubt"] else ""
     if steady:
-        tied = (
-            f": the steadiest of {steady['rules']} rules; {linked(steady['first'])} keeps {steady['score']:.0f}{falls}"
-        )
+        tied = f": the highest least score of {steady['rules']} rules; {linked(steady['first'])} keeps "
+        tied += f"{steady['score']:.0f}{falls}"
+    if goal := case.get("goal"):
+        tied += f"; under {linked(goal['first'])} ({goal['score']:.0f}) a backdoor succeeds in {goal['success']:.0f}%"
     return f"{words}{tied}{doubt}", line, f"{scored(use)} under {use['attack']}{there}"
 
 

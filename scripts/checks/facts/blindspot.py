@@ -48,9 +48,10 @@ def harm(half: str) -> list[float]:
 
 
 def fallen() -> list[int]:
-    """How many of how many scores of HALF and more it brings below HALF."""
-    held = [of for of, least in cases("all") if of.panel.scaled(least) >= HALF]
-    return [sum(of.score.value < HALF for of in held), len(held)]
+    """How many of how many scores of HALF and more it brings below HALF, and how many of these by one seed."""
+    held = [of.score for of, least in cases("all") if of.panel.scaled(least) >= HALF]
+    below = [score for score in held if score.value < HALF]
+    return [len(below), len(held), sum(score.n == 1 for score in below)]
 
 
 def left(rule: str, partition: str, number: int) -> list[float]:
@@ -92,7 +93,7 @@ def of_their_own() -> list[object]:
 PAGE = "results/blindspot/README.md"
 
 FACTS = (
-    Fact("brings {} of {} scores of 50 and more below 50.**", fallen, slow=True),
+    Fact("brings {} of {} scores of 50 and more below 50, {} with one seed.**", fallen, slow=True),
     Fact(
         "they are more harmful than `blindspot` in {} of {} cases. They leave {:.0f}% on average, it leaves {:.0f}%.",
         by_hand,
