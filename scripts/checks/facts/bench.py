@@ -99,7 +99,7 @@ BEHIND = 0.94
 
 FACTS = (
     *(Fact(f"| {rule} |{' {} |' * 9}", partial(peers, rule)) for rule in (*BY_COORDINATE, *BY_DISTANCE, *BY_LENGTH)),
-    Fact("with attacks at the arena's 25 x 2,410 in {} of {}, as ours check", behind),
+    Fact("With attacks it is at the arena's 25 x 2,410 in {} of {}, as ours check input.**", behind),
     Fact(
         "full batches take {:.1f} to {:.1f} times their bare matrix products",
         lambda: of_rounds(rounds_by("x products", samples=600)),
