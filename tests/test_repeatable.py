@@ -16,6 +16,7 @@ from robustfl_bench.read.runs.origins import origins
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store import kept
+from robustfl_bench.runner.store.lines import code_of_line
 from robustfl_bench.train import rounds
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
@@ -200,7 +201,7 @@ def test_tables_and_kept_files_count_such_runs(bench: Bench, tmp_path: Path, rul
     assert results_cli.main(["export", "--summary", str(kept), "--results-dir", str(tmp_path / "results")]) == 0
     runs = archive.read(str(kept))
     assert line in origins(runs)
-    assert sorted(records.code_of_line(code).get("unseeded", []) for code in runs["code"]) == [[], ["np.random"]]
+    assert sorted(code_of_line(code).get("unseeded", []) for code in runs["code"]) == [[], ["np.random"]]
 
 
 def test_watching_changes_no_number_and_rules_of_this_package_are_not_watched(

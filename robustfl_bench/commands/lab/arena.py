@@ -37,6 +37,7 @@ from robustfl_bench.read.tables import sheets
 from robustfl_bench.runner.config import compose, options, targets
 from robustfl_bench.runner.experiment.execute import execute
 from robustfl_bench.runner.experiment.plan import Request
+from robustfl_bench.runner.store import lines
 
 Protocol = Annotated[str, Argument("the arena's track (%(default)s)", "TRACK")]
 Partitions = Annotated[str | None, Argument("only these, such as iid,fang", "NAMES")]
@@ -329,7 +330,7 @@ def _difference(run: Run, now: Run, kind: str, group: str) -> tuple[str | None, 
     """Why a run of an entry is not what was made here, and how far apart both are if their origins differ."""
     if now["run_id"] != run["run_id"]:
         return f"the protocol makes another run, {now['run']}", None
-    sources = [records.code_of_line(each["code"])["parts"].get(group) for each in (run, now)]
+    sources = [lines.code_of_line(each["code"])["parts"].get(group) for each in (run, now)]
     if sources[0] != sources[1]:
         return f"made by another source of the {kind} than that in the folder", None
     if _origin(run) != _origin(now):
@@ -342,7 +343,7 @@ def _difference(run: Run, now: Run, kind: str, group: str) -> tuple[str | None, 
 
 
 def _origin(run: Run) -> list[object]:
-    libraries = {name: number for name, number in records.versions(run["versions"]).items() if name != "robustfl-bench"}
+    libraries = {name: number for name, number in lines.versions(run["versions"]).items() if name != "robustfl-bench"}
     return [libraries if key == "versions" else run[key] for key in ORIGIN]
 
 

@@ -11,11 +11,11 @@ from statistics import fmean
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
-from robustfl_bench.read.runs.matching import Config, Index, default_of
+from robustfl_bench.read.runs.matching import Config, Index
 from robustfl_bench.runner.config.request import made
 from robustfl_bench.runner.experiment.networks import operations_per_sample
 from robustfl_bench.runner.experiment.speed import Speed
-from robustfl_bench.runner.store.lines import tree
+from robustfl_bench.runner.store.lines import default_of, tree
 
 _SAMPLES = re.compile(r"(\d+) \+ \d+ samples")
 _NETWORK = {"dataset", "model"}

@@ -22,9 +22,6 @@ from robustfl_bench.runner.config.identity import UNHASHED
 from robustfl_bench.runner.config.words import PRESETS
 from robustfl_bench.runner.store.lines import Config as Config
 from robustfl_bench.runner.store.lines import canonical, present, target_of, unless_default
-from robustfl_bench.runner.store.lines import default_of as default_of
-from robustfl_bench.runner.store.lines import whole as whole
-from robustfl_bench.runner.store.lines import whole_of_line as whole_of_line
 from robustfl_bench.train.parts import GROUPS
 
 if TYPE_CHECKING:

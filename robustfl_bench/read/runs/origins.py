@@ -10,8 +10,9 @@ from robustfl_bench.base import remembered
 from robustfl_bench.base.console import counted
 from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs import frames
-from robustfl_bench.read.runs.records import DIGEST, MEASURED, UNSEEDED, code_of_line, mapped, settings
+from robustfl_bench.read.runs.records import MEASURED, mapped, settings
 from robustfl_bench.runner.store import bridges
+from robustfl_bench.runner.store.lines import DIGEST, UNSEEDED, code_of_line
 from robustfl_bench.train.code_digest import closure_of
 
 _Made = tuple[str, tuple[str, ...]]

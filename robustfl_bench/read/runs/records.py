@@ -27,16 +27,10 @@ from robustfl_bench.runner.store.folders import ENDED as ENDED
 from robustfl_bench.runner.store.folders import MEASURED as MEASURED
 from robustfl_bench.runner.store.folders import OWN_METRICS, damage, id_of, oddity, summary_in
 from robustfl_bench.runner.store.lease import lease_on
-from robustfl_bench.runner.store.lines import DIGEST as DIGEST
 from robustfl_bench.runner.store.lines import FACTS as FACTS
-from robustfl_bench.runner.store.lines import SHORT as SHORT
-from robustfl_bench.runner.store.lines import UNSEEDED as UNSEEDED
-from robustfl_bench.runner.store.lines import code_line as code_line
-from robustfl_bench.runner.store.lines import code_of_line as code_of_line
-from robustfl_bench.runner.store.lines import data_line as data_line
+from robustfl_bench.runner.store.lines import code_line, data_line
 from robustfl_bench.runner.store.lines import leaf as leaf
 from robustfl_bench.runner.store.lines import text as text
-from robustfl_bench.runner.store.lines import versions as versions
 from robustfl_bench.runner.store.lines import written as written
 from robustfl_bench.runner.store.results import fault_of_folder
 from robustfl_bench.runner.store.writing import Damaged as Damaged

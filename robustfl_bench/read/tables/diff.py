@@ -12,7 +12,7 @@ from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.runner.config import compose, identity
-from robustfl_bench.runner.store import folders
+from robustfl_bench.runner.store import folders, lines
 from robustfl_bench.train.code_digest import code_digest
 
 _NUMBERS = ("final", "best", "last_10", "tuned")
@@ -80,7 +80,7 @@ def _facts(side: ComparedRun) -> dict[str, str]:
     code = _part(summary, "code")
     facts |= {"code": code.get("package")}
     facts |= {f"code of {group}": digest for group, digest in _part(code, "parts").items()}
-    facts |= {"data": records.data_line(_part(summary, "data"))}
+    facts |= {"data": lines.data_line(_part(summary, "data"))}
     for name in _NUMBERS:
         facts |= {f"{name}.{key}": value for key, value in _part(summary, name).items() if not isinstance(value, list)}
     facts |= {"parameters": summary.get("model_sha256")}

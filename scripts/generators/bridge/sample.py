@@ -9,10 +9,11 @@ from typing import Any
 import pandas as pd
 
 from robustfl_bench.read.runs import commands
-from robustfl_bench.read.runs.records import text, versions
+from robustfl_bench.read.runs.records import text
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store.folders import FINISHED, MEASURED
 from robustfl_bench.runner.store.kept import SEAL, sealer
+from robustfl_bench.runner.store.lines import versions
 from robustfl_bench.train.parts import FOLLOWING, GROUPS
 from scripts.generators.bridge.side import FILES, SWEEP
 from scripts.generators.bridge.steps import NoBridge
