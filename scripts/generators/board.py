@@ -1,9 +1,7 @@
 """The arena as pages of the site: a board of all scores, a page for each rule and attack, the runs of each score."""
 
-import csv
 import html
 import inspect
-import io
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
@@ -17,6 +15,7 @@ from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.words import HALF, SERVER_DATA, bounds, listed, number
 from robustfl_bench.read.runs import archive
+from robustfl_bench.read.tables.sheets import csv_text
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.config.words import written
@@ -182,15 +181,12 @@ def _runs(track: str, arena: Arena, panel: ArenaPanel) -> Iterator[tuple[str, st
         sorted(arena.runs_of(panel), key=lambda run: (run.rule, run.attack, run.seed)), lambda run: run.rule
     ):
         if rule in panel.standings:
-            text = io.StringIO()
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(RUNS)
-            writer.writerows(
+            lines = [
                 (run.rule, run.partition, run.num_byzantine, run.attack, run.seed, f"{run.lr:g}", run.state,
                  f"{run.accuracy:.6g}", ids.iloc[run.row])
                 for run in runs
-            )  # fmt: skip
-            yield _file(track, arena, panel, rule), text.getvalue()
+            ]  # fmt: skip
+            yield _file(track, arena, panel, rule), csv_text([RUNS, *lines])
 
 
 # --- rules and attacks ------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -208,14 +206,12 @@ def _number(value: float | None) -> str:
 def _csv(name: str, rows: Sequence[Row]) -> str:
     from robustfl_bench.lab.studies.measure import Resilience
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["inputs", "aggregator", "pre_aggregation", *(field.name for field in fields(Resilience))])
+    lines = [["inputs", "aggregator", "pre_aggregation", *(field.name for field in fields(Resilience))]]
     for row in rows:
         values = asdict(row.result).values()
         numbers = ["" if value is None else f"{value:.6g}" if isinstance(value, float) else value for value in values]
-        writer.writerow([name, row.aggregator, row.pre_aggregation, *numbers])
-    return text.getvalue()
+        lines.append([name, row.aggregator, row.pre_aggregation, *numbers])
+    return sheets.csv_text(lines)
 
 
 def _rounded(number: float) -> str:

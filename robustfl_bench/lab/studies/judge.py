@@ -7,8 +7,6 @@ for it without attack, on data held out for validation.
 from __future__ import annotations
 
 import copy
-import csv
-import io
 import math
 import time
 import warnings
@@ -20,7 +18,7 @@ from statistics import fmean, median
 from robustfl_bench.base.late import np
 from robustfl_bench.parts.aggregators.base import Aggregator
 from robustfl_bench.read.runs.statistics import LEVEL, Interval, interval
-from robustfl_bench.read.tables.sheets import Printed, Sheet
+from robustfl_bench.read.tables.sheets import Printed, Sheet, csv_text
 
 RIVALS = ("average", "coomed")
 """FedAvg and the median: the rules that every rule is compared with."""
@@ -290,9 +288,6 @@ def _name(rule: str) -> str:
 
 def numbers(verdict: Judgement) -> str:
     """The accuracy of every run, as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["aggregator", "partition", "attack", "seed", "test_accuracy"])
-    for (rule, partition, attack), by_seed in verdict.accuracies.items():
-        writer.writerows([rule, partition, attack, seed, f"{value:.8g}"] for seed, value in by_seed.items())
-    return text.getvalue()
+    lines = [[*cell, seed, f"{value:.8g}"] for cell, by_seed in verdict.accuracies.items()
+             for seed, value in by_seed.items()]  # fmt: skip
+    return csv_text([["aggregator", "partition", "attack", "seed", "test_accuracy"], *lines])

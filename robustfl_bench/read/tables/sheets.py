@@ -266,12 +266,17 @@ def _grid(
 
 def plain_csv(sheets: Sequence[Sheet]) -> str:
     """The printed cells as comma-separated values, without marks; tables below each other."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    rows = list[list[str]]()
     for sheet in sheets:
-        writer.writerow(map(guarded, sheet.whole_heading))
-        writer.writerows([guarded(cell.text) for cell in row] for row in sheet.rows)
-    return out.getvalue()
+        rows += [[*sheet.whole_heading], *([cell.text for cell in row] for row in sheet.rows)]
+    return csv_text(map(guarded, row) for row in rows)
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as comma-separated values."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def plain_json(sheets: Sequence[Sheet]) -> str:

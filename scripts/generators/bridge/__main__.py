@@ -17,8 +17,6 @@ A bridge holds for the code at hand. After another edit of what takes part in ru
 """
 
 import argparse
-import csv
-import io
 import os
 import pickle
 import random
@@ -27,7 +25,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +35,7 @@ from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.base.public import PACKAGE
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.records import settings
+from robustfl_bench.read.tables.sheets import csv_text
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store import bridges, kept
 from robustfl_bench.runner.store.folders import MEASURED
@@ -117,10 +116,10 @@ def _prove(asked: argparse.Namespace, folder: Path) -> None:
             if end["status"] not in MEASURED), sep="\n")  # fmt: skip
     print(f"whole kept runs of such a processor and libraries: {said.count('equal')} with the kept accuracy, "
           f"{said.count('other')} with another")  # fmt: skip
-    content = _sheet(sample.COLUMNS, lines)
+    content = csv_text([sample.COLUMNS, *lines]).encode()
     path.parent.mkdir(exist_ok=True)
     write_atomically(bridges.sample_of(path), content)
-    write_atomically(path, _sheet(bridges.COLUMNS, bridges.rows(found, bridges.proof_of(content))))
+    write_atomically(path, csv_text([bridges.COLUMNS, *bridges.rows(found, bridges.proof_of(content))]))
     if lost := answered - after.ask("answered", paths):
         path.unlink()
         bridges.sample_of(path).unlink()
@@ -206,12 +205,6 @@ def _masks(places: Mapping[bytes, bytes], count: int) -> dict[bytes, int]:
 
 def _at(places: Mapping[bytes, bytes], place: int) -> frozenset[bytes]:
     return frozenset(unit for unit, present in places.items() if present[place])
-
-
-def _sheet(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *lines])
-    return text.getvalue().encode()
 
 
 if __name__ == "__main__":
