@@ -9,10 +9,10 @@ import pytest
 from robustfl_bench.base.code_digest import Closure, Tree
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.read.runs import archive, origins
+from robustfl_bench.read.tables.sheets import csv_text
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.store import bridges, kept
 from scripts.generators.bridge import sample
-from scripts.generators.bridge.__main__ import _sheet
 from scripts.generators.bridge.steps import NoBridge, steps
 from tests.conftest import Bench
 
@@ -81,9 +81,9 @@ def between(before: Mapping[object, Closure], after: Mapping[object, Closure]) -
 
 
 def write(path: Path, bridge: bridges.Bridge) -> None:
-    proof = _sheet(sample.COLUMNS, [])
+    proof = csv_text([sample.COLUMNS]).encode()
     bridges.sample_of(path).write_bytes(proof)
-    path.write_bytes(_sheet(bridges.COLUMNS, bridges.rows(bridge, bridges.proof_of(proof))))
+    path.write_text(csv_text([bridges.COLUMNS, *bridges.rows(bridge, bridges.proof_of(proof))]))
     bridges.bridges.cache_clear()
     bridges.lead.cache_clear()
 

@@ -85,10 +85,15 @@ def exit_code(error: Exception) -> int:
     return code
 
 
+def one_line(error: object) -> str:
+    """The words of a message without its line breaks."""
+    return " ".join(str(error).split())
+
+
 def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do. An error that no command expects, such as one of a rule
     from outside, has its type before it."""
-    line = " ".join(str(error).split())
+    line = one_line(error)
     if isinstance(error, OSError) and error.filename is not None:
         remedy = next((words for words, numbers in _REMEDIES.items() if error.errno in numbers),
                       "make its folder writable")  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from robustfl_bench.base.console import answer_tab, as_json, reported, say
-from robustfl_bench.base.errors import INTERRUPTED, ConfigError, DataError, near
+from robustfl_bench.base.errors import INTERRUPTED, ConfigError, DataError, near, one_line
 from robustfl_bench.commands.verb import Argument, JsonFormat, called, override, parser_of
 from robustfl_bench.parts.datasets import find_folder, leaf, load
 from robustfl_bench.parts.datasets.base import Dataset
@@ -144,7 +144,7 @@ def _of_files(described: Sequence[Source], root: Path) -> tuple[str, ...]:
         files, variant = checked[-1]
         train, test = own.samples(files) or _counted(files) or ("-", "-")
     except DataError as error:
-        return "-", "-", "damaged", own.licence, "-", _line(error)
+        return "-", "-", "damaged", own.licence, "-", one_line(error)
     assert layouts[-1] is not None
     return str(train), str(test), "ready", own.licence, variant, str(root / layouts[-1].path)
 
@@ -167,11 +167,7 @@ def _of_loaded(dataset: Dataset, root: Path) -> tuple[str, ...]:
 
 
 def _missing(error: DataError) -> tuple[str, ...]:
-    return "-", "-", "missing", "?", "-", _line(error)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return "-", "-", "missing", "?", "-", one_line(error)
 
 
 def prepare(named: Named) -> int:

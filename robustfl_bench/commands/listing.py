@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from robustfl_bench.base.console import as_json
-from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.errors import ConfigError, near, one_line
 from robustfl_bench.commands.verb import Argument, JsonFormat, command
 from robustfl_bench.doors.catalogue import entries as catalogue
 from robustfl_bench.doors.catalogue.entries import MEASURED_GROUPS, CatalogueEntry, Key, commented, keys_at
@@ -136,7 +136,7 @@ def _facts(entry: CatalogueEntry, search: Search) -> list[str]:
     except Exception as error:  # a part from outside can raise anything
         if not entry.outside:
             raise
-        return [f"cannot be measured: {' '.join(str(error).split())}"]
+        return [f"cannot be measured: {one_line(error)}"]
 
 
 def _commented(line: str) -> list[str]:

@@ -20,7 +20,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, one_line
 from robustfl_bench.doors.api import run
 from robustfl_bench.runner.config import compose, identity, options
 from robustfl_bench.runner.config.beyond import ForHydra
@@ -125,7 +125,7 @@ def main() -> None:
         try:
             outcomes = list(compared(words))
         except Exception as error:
-            outcomes = [("at all", f"{type(error).__name__}: {' '.join(str(error).split())}")]
+            outcomes = [("at all", f"{type(error).__name__}: {one_line(error)}")]
         for way, wrong in outcomes:
             counts[way] += not wrong
             findings += bool(wrong)

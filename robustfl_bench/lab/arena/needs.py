@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.code_digest import PACKAGE
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, one_line
 from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena.track import ArenaRun
-from robustfl_bench.read.runs.records import one_line
 from robustfl_bench.runner.config import compose, identity, options, outside
 
 if TYPE_CHECKING:

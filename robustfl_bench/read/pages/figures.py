@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import regular, trusted
 from robustfl_bench.base.console import printable
-from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.errors import ConfigError, DataError, one_line
 from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import curves
@@ -28,7 +28,7 @@ from robustfl_bench.read.pages.pictures.points import draw_bars, draw_plane
 from robustfl_bench.read.runs import commands, kept_lines
 from robustfl_bench.read.runs.archive import KEPT
 from robustfl_bench.read.runs.matching import Index, Wanted, sweep, wanted
-from robustfl_bench.read.runs.records import NoRuns, nothing, one_line, text
+from robustfl_bench.read.runs.records import NoRuns, nothing, text
 from robustfl_bench.read.runs.values import ACCURACIES, UNLEARNED, Value, at_chance, describe
 from robustfl_bench.read.tables import described as papers
 from robustfl_bench.read.tables.compare import filled

@@ -13,9 +13,9 @@ import zlib
 from pathlib import Path
 
 from robustfl_bench.base.console import counted, say
-from robustfl_bench.base.errors import DataError, writable
+from robustfl_bench.base.errors import DataError, one_line, writable
 from robustfl_bench.base.late import pd
-from robustfl_bench.read.runs.records import NoRuns, one_line
+from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.runner.store import evidence, kept
 from robustfl_bench.runner.store.kept import SEAL, SUPERSEDES, sealer
 from robustfl_bench.runner.store.results import fault_of_lines

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args
 
 import yaml
 
-from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.errors import ConfigError, DataError, one_line
 from robustfl_bench.base.fields import options_of
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.base.trees import flatten
@@ -192,11 +192,6 @@ def mapped_once(column: pd.Series[Any] | Sequence[Any], of: Callable[[Any], Resu
         places[absent] = len(results)
         results.append(of(math.nan))
     return results, places
-
-
-def one_line(error: object) -> str:
-    """The words of a message without its line breaks."""
-    return " ".join(str(error).split())
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, one_line
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.tables.sheets import Printed, Sheet
@@ -36,7 +36,7 @@ def of_folder(path: str) -> ComparedRun:
     try:
         summary = folders.summary_in(folder)
     except records.Damaged as error:
-        raise ConfigError(f"cannot read {folder / 'summary.json'}: {records.one_line(error)}") from None
+        raise ConfigError(f"cannot read {folder / 'summary.json'}: {one_line(error)}") from None
     return ComparedRun(folder.name, config, folder, summary or {"status": "unfinished"})
 
 
@@ -106,7 +106,7 @@ def _rounds(first: Path, second: Path) -> Iterator[tuple[str, str, str]]:
     try:
         tables = [records.metrics(folder) for folder in (first, second)]
     except records.Damaged as error:
-        yield "metrics.csv", records.one_line(error), _ABSENT
+        yield "metrics.csv", one_line(error), _ABSENT
         return
     rows = zip(*(table.to_dict("records") for table in tables), strict=False)
     for left, right in rows:

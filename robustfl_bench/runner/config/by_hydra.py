@@ -18,7 +18,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.errors import ConfigError, near, one_line
 from robustfl_bench.runner.config import identity, omega, options, words
 from robustfl_bench.runner.config.beyond import Composed, ForHydra
 from robustfl_bench.runner.config.options import CONF, Search
@@ -64,7 +64,7 @@ def composed(texts: Sequence[str], search: Search, asked: ForHydra) -> DictConfi
         try:
             config = hydra.compose(asked.config_name or CONFIG, every, return_hydra_config=True)
         except ValueError as error:  # of a defaults list
-            raise ConfigError(" ".join(str(error).split())) from error
+            raise ConfigError(one_line(error)) from error
     return as_job(config, asked.number or 0, Path.cwd())
 
 
@@ -202,7 +202,7 @@ def _words(error: Exception) -> str:
         return f"unknown {group} {name!r}{near(name, error.options)}; there are: {', '.join(error.options)}"
     if isinstance(error, OverrideParseException):
         return str(words.unreadable(str(error.override)))
-    text = " ".join(str(error).split())
+    text = one_line(error)
     if isinstance(error, ConfigCompositionException):
         if match := re.match(r"Could not override '([^']+)'", text):
             path, dot, _ = str(match[1]).rpartition(".")

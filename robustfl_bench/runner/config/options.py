@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from robustfl_bench.base import regular
-from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.errors import ConfigError, near, one_line
 from robustfl_bench.base.public import PACKAGE
 from robustfl_bench.base.trees import is_within, merge
 from robustfl_bench.runner.config import beyond, outside
@@ -80,7 +80,7 @@ def not_yaml(error: yaml.YAMLError, file: str | Path | None = None) -> str:
     """The error of a file that is not YAML, with its line; ``file`` is named if the error does not name one."""
     mark = getattr(error, "problem_mark", None)
     place = f"{file or getattr(mark or error, 'name', 'a config')}{f' line {mark.line + 1}' if mark else ''}"
-    return f"{place}: not YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}"
+    return f"{place}: not YAML: {getattr(error, 'problem', None) or one_line(error)}"
 
 
 def read(file: Path, absent: str, follow: bool = False) -> Any:
@@ -100,7 +100,7 @@ def read_text(file: Path, absent: str, follow: bool = False) -> str:
     except FileNotFoundError:
         raise ConfigError(absent) from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {file}: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"cannot read {file}: {one_line(error)}") from None
 
 
 def search(config_dir: str | Path | None = None) -> Search:

@@ -14,7 +14,7 @@ from typing import Any, Union, get_args, get_origin
 from robustfl_bench.base import trusted
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.contained import contained
-from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, near
+from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, near, one_line
 from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.train.parts import GROUPS, kind
@@ -111,7 +111,7 @@ def build(value: Any, adapter: str = "") -> Any:
     except (ConfigError, DataError):
         raise
     except Exception as error:  # a user's class can raise anything
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         if isinstance(error, TypeError) and "unexpected keyword argument" in reason:
             reason = f"no option {reason.rsplit(' ', 1)[-1]}"
         hint = "; is its folder in PYTHONPATH?" if isinstance(error, ImportError) else ""
@@ -173,7 +173,7 @@ def _found(place: str, target: Any) -> Any:
                 f"{place}: cannot import {target}: no module {error.name!r}{here}; searched were the current folder "
                 f"{Path.cwd()}, PYTHONPATH ({os.environ.get('PYTHONPATH') or 'not set'}) and the installed packages"
             ) from None
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         reason = reason if isinstance(error, BrokenContract) else f"{type(error).__name__}: {reason}"
         raise ConfigError(f"{place}: cannot import {target}: {reason}") from error
     if not hasattr(found, name):

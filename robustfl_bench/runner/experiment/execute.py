@@ -20,6 +20,7 @@ from robustfl_bench.base.errors import (
     Interrupted,
     Reported,
     Terminated,
+    one_line,
 )
 from robustfl_bench.parts import datasets
 from robustfl_bench.runner.experiment import answers, own_metrics, samples, trained
@@ -210,7 +211,7 @@ def _words(error: Exception) -> str:
     """The error that ended a run, in one line."""
     import torch
 
-    line = " ".join(str(error).split())
+    line = one_line(error)
     if isinstance(error, torch.OutOfMemoryError):  # what all processes hold follows
         line = line.partition(" Process ")[0].rstrip(".")
         return f"{line}; make fewer runs at once on it (hydra.launcher.n_jobs or runs_at_once)"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.errors import ConfigError, DataError, one_line
 from robustfl_bench.base.read_only import is_outside
 from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.models.base import Model
@@ -55,7 +55,7 @@ def _check_layers(model: Model, dataset: Dataset) -> None:
     except ConfigError:
         raise
     except Exception as error:  # whatever somebody else's code raises
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)[:200]
         raise ConfigError(f"model {name} cannot take samples of shape {dataset.input_shape}: {reason}") from error
 
 
@@ -164,7 +164,7 @@ def _shapes_of(model: Any, dataset: Dataset) -> Any:
     except (ConfigError, DataError):
         raise
     except (RuntimeError, TypeError, OverflowError) as error:  # sizes beyond 64 bits
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)[:200]
         raise ConfigError(f"model {type(model).__name__} cannot be built for {dataset.name}: {reason}") from error
     if not isinstance(module, torch.nn.Module):
         raise ConfigError(f"model {type(model).__name__} must return a torch.nn.Module, got {module!r}")

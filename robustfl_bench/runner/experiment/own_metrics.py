@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.contained import contained
-from robustfl_bench.base.errors import BrokenContract, ConfigError, Reported
+from robustfl_bench.base.errors import BrokenContract, ConfigError, Reported, one_line
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.runner.config import outside
 from robustfl_bench.runner.experiment import outside_code
@@ -113,7 +113,7 @@ def _computed(name: str, function: Callable[..., Any], evaluation: "Evaluation")
     except Reported:
         raise
     except Exception as error:
-        raise BrokenContract(f"metric {name} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
+        raise BrokenContract(f"metric {name} raised {type(error).__name__}: {one_line(error)}") from error
     try:
         if isinstance(made, Mapping):
             return {f"{name}_{key}": float(value) for key, value in made.items()}

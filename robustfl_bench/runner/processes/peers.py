@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from robustfl_bench.base.errors import ConfigError, Interrupted
+from robustfl_bench.base.errors import ConfigError, Interrupted, one_line
 from robustfl_bench.numerics.updates import finite_parts
 
 VARIABLE = "ROBUSTFL_TOKEN"
@@ -230,7 +230,7 @@ def joined(rank: int, size: int, meeting_point: str, timeout: float, member: str
         dist.init_process_group("gloo", init_method=meeting_point, rank=rank, world_size=size, timeout=FORMING)
     except RuntimeError as error:
         remedy = "" if INTERFACE in os.environ else f"; across hosts, set {INTERFACE} to the interface of their network"
-        raise RingBroken(f"the {size} {member}s did not meet: {' '.join(str(error).split())}{remedy}") from error
+        raise RingBroken(f"the {size} {member}s did not meet: {one_line(error)}{remedy}") from error
     try:
         try:
             Peers(timeout=FORMING.total_seconds())  # lets nobody in who does not know the secret

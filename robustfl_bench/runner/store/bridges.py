@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from robustfl_bench.base.code_digest import Closure, digest_of
-from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.errors import DataError, one_line
 from robustfl_bench.runner.store import kept
 
 FOLDER = kept.FOLDER / "bridges"
@@ -120,7 +120,7 @@ def read(path: Path) -> Bridge:
         proof = proof_of(sample_of(path).read_bytes())
         lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
     except (OSError, UnicodeError, csv.Error) as error:
-        raise DataError(f"cannot read the bridge {path}: {' '.join(str(error).split())}") from error
+        raise DataError(f"cannot read the bridge {path}: {one_line(error)}") from error
     if not lines or tuple(lines[0]) != COLUMNS:
         raise DataError(f"{path} is no bridge: its columns must be {', '.join(COLUMNS)}")
     sides: Mapping[str, Mapping[str, set[bytes]]] = defaultdict(lambda: {AFTER: set(), BEFORE: set()})

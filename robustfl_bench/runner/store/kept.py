@@ -16,7 +16,7 @@ from pathlib import Path
 
 from robustfl_bench.base import regular, remembered
 from robustfl_bench.base.code_digest import PACKAGE
-from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.errors import DataError, one_line
 from robustfl_bench.runner.store import evidence
 from robustfl_bench.runner.store.evidence import INDEX, holds_runs, index_of, is_part
 from robustfl_bench.runner.store.writing import Damaged
@@ -101,7 +101,7 @@ def sealed_content(path: Path) -> bytes:
     try:
         measurements, is_sealed = content(path)
     except DAMAGES as error:
-        raise DataError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+        raise DataError(f"cannot read {path}: {one_line(error)}") from error
     if not is_sealed:
         raise DataError(f"{path} is not in {FOLDER / INDEX}, so nobody can tell whether its numbers were changed")
     return measurements

@@ -18,7 +18,7 @@ from typing import Any
 
 from robustfl_bench.base.children import terminable
 from robustfl_bench.base.console import say
-from robustfl_bench.base.errors import ConfigError, explain
+from robustfl_bench.base.errors import ConfigError, explain, one_line
 from robustfl_bench.runner.sweeps.cells import End, Sweep
 from robustfl_bench.runner.sweeps.take import Taker, take, take_with
 from robustfl_bench.runner.sweeps.workers import check_at_least_one, watch, work
@@ -87,7 +87,7 @@ class Jobs:
                 for _ in range(number):
                     executor.submit(Job(sweep, self.workers))
         except (RuntimeError, submitit.core.utils.FailedJobError) as error:
-            raise ConfigError(f"no job was submitted: {' '.join(str(error).split())}") from error
+            raise ConfigError(f"no job was submitted: {one_line(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Tasks:
         try:
             ray.init(self.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
         except (ConnectionError, ValueError) as error:
-            raise ConfigError(f"no Ray at {self.address}: {' '.join(str(error).split())}") from error
+            raise ConfigError(f"no Ray at {self.address}: {one_line(error)}") from error
         try:
             yield ray
         finally:
@@ -263,4 +263,4 @@ def _end(ray: Any, started: list[Any]) -> None:
         except ray.exceptions.RayTaskError as error:
             say(f"a task has failed: {explain(error.cause)}")
         except ray.exceptions.RayError as error:
-            say(f"a task was lost: {' '.join(str(error).split())}")
+            say(f"a task was lost: {one_line(error)}")
