@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_peer import timed
-from benches import conditions, measured, medians, n_and_d, parser, report  # first: sets how idle threads wait
+from benches import conditions, measured, medians, n_and_d, parser, picture, report  # first: sets how idle threads wait
 
 # isort: split
 import numpy as np
@@ -44,7 +44,6 @@ from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.average import Average
 from robustfl_bench.parts.attacks.base import AttackView
 from robustfl_bench.parts.models.mlp import Mlp
-from robustfl_bench.read.pages.pictures.canvas import save
 from robustfl_bench.read.pages.pictures.points import draw_bars
 from robustfl_bench.read.pages.pictures.styles import GREY, RED, SKY
 from robustfl_bench.runner.config import compose, targets
@@ -276,8 +275,7 @@ def draw(seconds: dict[str, float], path: Path, title: str) -> None:
     greys = [name for name in seconds if name in BOUNDS or ", " in name]
     colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(greys, GREY) | {"boba": RED}
     label = "Time [ms] (sky blue: evaluates models)"
-    save(draw_bars(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path, "--png")
-    print(f"written: {path}")
+    picture(draw_bars(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path)
 
 
 if __name__ == "__main__":

@@ -10,19 +10,11 @@ data, dealing them out, building the clients. Times are seconds of a processor. 
 of the process before the data are read, and the most that it had.
 """
 
-from concurrent.futures import ProcessPoolExecutor
 from time import process_time
 
-from benches import conditions, highest, in_memory, measured, parser, report  # first: sets how idle threads wait
+from benches import alone, conditions, federation, highest, in_memory, measured, parser, report
 
-# isort: split
-import torch
-
-from robustfl_bench.base.children import forkserver
-from robustfl_bench.parts import datasets
-from robustfl_bench.runner.config import compose, options
-from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.train.federation import federation_of
+from robustfl_bench.runner.config import options
 from robustfl_bench.train.rounds import initial_state, step
 
 RULES = ("trmean", "krum")
@@ -39,20 +31,18 @@ def run(
         "attack=ipm", "byzantine_placement=replace", "partition=iid", f"participation={a_round / registered!r}",
         f"rounds={rounds}", "num_byzantine_declared=null", "batch_size=1", "model.hidden=[32]", "lr=0.1",
     )  # fmt: skip
-    planned = plan(compose.resolve(overrides).config)
-    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    federation, times, met = federation_of(planned.settings, planned.parts, data), list[float](), list[int]()
-    state = initial_state(federation)
+    of_run, times, met = federation(*overrides), list[float](), list[int]()
+    state = initial_state(of_run)
     begin = process_time() - began
     with measured(threads):
         for _ in range(rounds):
             began = process_time()
-            state, happened = step(federation, state)
+            state, happened = step(of_run, state)
             times.append(process_time() - began)
             met.append(len(happened.cohorts[0].byzantine))
     return {
         "rule": rule, "registered": registered, "a round": a_round, "attackers": attackers,
-        "f": planned.settings.num_byzantine_declared, "rounds": rounds, "begin s": begin, "first round s": times[0],
+        "f": of_run.settings.num_byzantine_declared, "rounds": rounds, "begin s": begin, "first round s": times[0],
         "ms a round": 1000 * sum(times[1:]) / max(1, rounds - 1), "before MB": before / MB,
         "peak MB": highest() / MB, "attackers met": f"{min(met)}-{max(met)}", "mean met": sum(met) / rounds,
     }  # fmt: skip
@@ -63,9 +53,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.set_defaults(threads=[1])
     rules, many = options.names("aggregator"), (100, 1000, 10_000, 34_000)
-    arguments.add_argument(
-        "--rules", nargs="+", choices=rules, default=("trmean", "krum"), metavar="RULE", help="(two)"
-    )
+    arguments.add_argument("--rules", nargs="+", choices=rules, default=RULES, metavar="RULE", help="(two)")
     arguments.add_argument("--registered", type=int, nargs="+", default=many, help="clients")
     arguments.add_argument("--a-round", type=int, default=100, help="clients in a round (100)")
     arguments.add_argument("--share", type=float, default=0.01, help="of attackers among all clients (0.01)")
@@ -77,8 +65,7 @@ def main() -> None:
     for rule in args.rules:
         for registered in args.registered:
             sizes = (registered, args.a_round, round(args.share * registered), args.rounds)
-            with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as alone:
-                found.append(alone.submit(run, rule, *sizes, args.dataset, args.threads[0]).result())
+            found.append(alone(run, rule, *sizes, args.dataset, args.threads[0]))
     report(found, args.csv)
 
 

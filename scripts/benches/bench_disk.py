@@ -12,18 +12,17 @@ run in memory, in turns; both must give the same bytes. ``s CPU`` are seconds of
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benches import conditions, highest, measured, medians, n_and_d, parser, report  # first: sets how idle threads wait
+# first: sets how idle threads wait
+from benches import alone, conditions, highest, measured, medians, n_and_d, parser, report
 
 # isort: split
 import torch
 from bench_aggregators import attackers
 from torch import Tensor
 
-from robustfl_bench.base.children import forkserver
 from robustfl_bench.numerics import on_disk
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone
@@ -130,17 +129,12 @@ def main() -> None:
     print(conditions())
     compared, lines = [], []
     for threads in args.threads:
-        compared += _alone(beside, *args.beside, args.rules, threads, args.repeats, args.folder)
+        compared += alone(beside, *args.beside, args.rules, threads, args.repeats, args.folder)
         for shape in args.shapes:
-            lines += _alone(in_a_file, *shape, args.rules, threads, args.folder)
+            lines += alone(in_a_file, *shape, args.rules, threads, args.folder)
     report(compared, args.csv and args.csv.with_stem(f"{args.csv.stem}_memory"))
     if lines:
         report(lines, args.csv)
-
-
-def _alone(work: Callable[..., list[dict[str, Any]]], *arguments: object) -> list[dict[str, Any]]:
-    with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as alone:
-        return alone.submit(work, *arguments).result()
 
 
 if __name__ == "__main__":

@@ -11,18 +11,15 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from benches import conditions, measured, medians, parser, report  # first: sets how idle threads wait
+from benches import conditions, federation, measured, medians, parser, report  # first: sets how idle threads wait
 
 # isort: split
 import torch
 
-from robustfl_bench.parts import datasets
 from robustfl_bench.parts.protocols.exchange import Exchange
 from robustfl_bench.parts.protocols.gossip import Gossip
 from robustfl_bench.parts.protocols.state import State
-from robustfl_bench.runner.config import compose
-from robustfl_bench.runner.experiment.plan import plan
-from robustfl_bench.train.federation import Federation, federation_of
+from robustfl_bench.train.federation import Federation
 from robustfl_bench.train.prepared import CHECKED, OwnModels
 from robustfl_bench.train.rounds import Rounds, initial_state, step
 
@@ -39,9 +36,7 @@ class InTurn(OwnModels):
 
 def nodes(number: int, partition: str, rule: str, at_once: bool) -> Federation:
     """A federation of nodes that compute their gradients at once or in turn."""
-    words = (*SETTING, f"num_clients={number}", f"partition={partition}", f"aggregator={rule}")
-    run = plan(compose.resolve(words).config)
-    made = federation_of(run.settings, run.parts, datasets.load(run.parts.dataset, None, torch.device("cpu")))
+    made = federation(*SETTING, f"num_clients={number}", f"partition={partition}", f"aggregator={rule}")
     if not at_once:
         vars(made)["own_models"] = InTurn()
     return made

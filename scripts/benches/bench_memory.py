@@ -12,17 +12,14 @@ A case that ends in ``resumed`` is stopped before its last round, and what is me
 """
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benches import conditions, highest, parser, report  # first: sets how idle threads wait
+from benches import alone, conditions, highest, parser, report  # first: sets how idle threads wait
 
 # isort: split
-from robustfl_bench.base.children import forkserver
 from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment import memory
 from robustfl_bench.runner.experiment.execute import completing
@@ -109,12 +106,6 @@ def with_growth(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         base = at.get(f"{row['case'].partition(' n=')[0]} n=1,600")
         row["/ 1,600"] = row["CPU s"] / base if base and row["CPU s"] else ""
     return rows
-
-
-def alone(work: Callable[[str, str | None, str], Any], name: str, data_dir: str | None, folder: str) -> Any:
-    """What the work returns, in a process of its own."""
-    with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as pool:
-        return pool.submit(work, name, data_dir, folder).result()
 
 
 def main() -> None:

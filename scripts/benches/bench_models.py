@@ -17,7 +17,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from benches import as_of, conditions, measured, medians, parser, part_of, report  # first: sets how idle threads wait
+# first: sets how idle threads wait
+from benches import as_of, conditions, measured, medians, parser, part_of, picture, report
 
 # isort: split
 import pandas as pd
@@ -30,7 +31,6 @@ from robustfl_bench.interfaces import Dataset
 from robustfl_bench.numerics.network.bfloat16 import rounded
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch
-from robustfl_bench.read.pages.pictures.canvas import save
 from robustfl_bench.read.pages.pictures.points import draw_bars
 from robustfl_bench.runner.config import options
 from robustfl_bench.runner.config.options import CONF
@@ -204,8 +204,7 @@ def draw_times(rows: list[dict[str, object]], path: Path, title: str) -> None:
         for row in rows
         for what in (ENGINE, LOOP)
     ]
-    save(draw_bars(pd.DataFrame(points), "Time [ms]", "", title, log=True), path, "--png")
-    print(f"written: {path}")
+    picture(draw_bars(pd.DataFrame(points), "Time [ms]", "", title, log=True), path)
 
 
 if __name__ == "__main__":

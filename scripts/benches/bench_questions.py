@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from unittest.mock import patch
 
-from benches import conditions, measured, medians, parser, report  # first: sets how idle threads wait
+from benches import conditions, federation, measured, medians, parser, report  # first: sets how idle threads wait
 
 # isort: split
 import torch
@@ -22,13 +22,9 @@ from torch import Tensor
 
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.parts import datasets
 from robustfl_bench.parts.protocols.base import Rule
-from robustfl_bench.runner.config import compose
-from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.train import rounds, sight
 from robustfl_bench.train.context import Context
-from robustfl_bench.train.federation import federation_of
 
 FIRST = 3  # rounds before the one that is timed
 OPTIONS = ("num_byzantine=5", "partition=mild_dirichlet", "lr=0.1", "seed=0")
@@ -50,17 +46,14 @@ def one_by_one() -> Iterator[None]:
 
 def a_round(setting: str, rule: str, attack: str) -> Callable[[], float]:
     """A function that makes one round, always the same, and returns its seconds."""
-    planned = plan(compose.resolve([f"+setting/{setting}", *OPTIONS, f"aggregator={rule}", f"attack={attack}"]).config)
-    federation = federation_of(
-        planned.settings, planned.parts, datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    )
-    state = rounds.initial_state(federation)
+    of_run = federation(f"+setting/{setting}", *OPTIONS, f"aggregator={rule}", f"attack={attack}")
+    state = rounds.initial_state(of_run)
     for _ in range(FIRST):
-        state, _ = rounds.step(federation, state)
+        state, _ = rounds.step(of_run, state)
 
     def work() -> float:
         began = time.process_time()
-        rounds.step(federation, state)
+        rounds.step(of_run, state)
         return time.process_time() - began
 
     return work

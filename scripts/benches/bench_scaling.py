@@ -16,26 +16,20 @@ to a second file, whose name ends in ``_memory``.
 import argparse
 import tempfile
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benches import conditions, highest, measured, medians, n_and_d, parser, report  # first: sets how idle threads wait
+# first: sets how idle threads wait
+from benches import alone, conditions, federation, highest, measured, medians, n_and_d, parser, picture, report
 
 # isort: split
 import pandas as pd
-import torch
 from bench_aggregators import attackers, rows_of, works
 
-from robustfl_bench.base.children import forkserver
-from robustfl_bench.parts import datasets
-from robustfl_bench.read.pages.pictures.canvas import save
 from robustfl_bench.read.pages.pictures.curves import Curves, draw
-from robustfl_bench.runner.config import compose, options
-from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.runner.config import options
 from robustfl_bench.train import loop
-from robustfl_bench.train.federation import federation_of
 from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 
@@ -63,15 +57,13 @@ def memory(rule: str, n: int, d: int, threads: int) -> dict[str, object]:
     width = max(1, (d - classes) // (inputs + 1 + classes))
     sizes = (f"num_clients={n}", f"num_byzantine={f}", "byzantine_placement=replace", f"model.hidden=[{width}]")
     run = ("rounds=1", "dataset=digits", "partition=iid", "batch_size=2", "attack=ipm", f"aggregator={rule}", *sizes)
-    planned = plan(compose.resolve(run).config)
-    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    federation = federation_of(planned.settings, planned.parts, data)
-    matrix, before = 4 * n * federation.network.dim, highest()
+    of_run = federation(*run)
+    matrix, before = 4 * n * of_run.network.dim, highest()
     with measured(threads):
-        for _ in loop.run(federation, initial_state(federation), metrics=METRICS):
+        for _ in loop.run(of_run, initial_state(of_run), metrics=METRICS):
             pass
     needed = highest() - before
-    shape: dict[str, object] = {"n": n, "d": federation.network.dim, "f": f, "threads": threads, "rule": rule}
+    shape: dict[str, object] = {"n": n, "d": of_run.network.dim, "f": f, "threads": threads, "rule": rule}
     return shape | {"matrix MiB": matrix / MIB, "peak MiB": needed / MIB, "x matrix": needed / matrix}
 
 
@@ -96,8 +88,7 @@ def main() -> None:
         by_d += times(args, [(n, each) for each in args.d], threads)
     report([*by_n, *by_d], args.csv)
     for threads, shape, rule in product(args.threads, args.memory, args.rules):
-        with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as alone:
-            held.append(alone.submit(memory, rule, shape[0], shape[1], threads).result())
+        held.append(alone(memory, rule, *shape, threads))
     if held:
         report(held, args.csv and args.csv.with_stem(f"{args.csv.stem}_memory"))
     if args.png:
@@ -115,9 +106,8 @@ def draw_times(rows: list[dict[str, Any]], against: str, fixed: str, folder: Pat
     ordered = sorted(rows, key=lambda row: (places[row["rule"]], row["rule"]))
     points = [_point(places[row["rule"]], row["rule"], row[against], row["ms"]) for row in ordered]
     heading = f"One aggregation: {fixed}, {threads=}"
-    _save(
-        Curves(pd.DataFrame(points), against, {"": "Time [ms]"}, heading, log="xy"), folder / f"scaling_{against}.png"
-    )
+    found = Curves(pd.DataFrame(points), against, {"": "Time [ms]"}, heading, log="xy")
+    picture(draw(found), folder / f"scaling_{against}.png")
 
 
 def draw_memory(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -130,7 +120,7 @@ def draw_memory(rows: list[dict[str, Any]], folder: Path) -> None:
     found = Curves(
         pd.DataFrame(points), "matrix of the updates, 4 n d bytes [MiB]", {"": "Memory [MiB]"}, heading, log="xy"
     )
-    _save(found, folder / "scaling_memory.png")
+    picture(draw(found), folder / "scaling_memory.png")
 
 
 def _most_threads(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
@@ -140,11 +130,6 @@ def _most_threads(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int
 
 def _point(panel: str, line: str, x: float, value: float) -> dict[str, object]:
     return {"value": "", "panel": panel, "line": line, "x": x} | dict.fromkeys(("mean", "low", "high"), value)
-
-
-def _save(curves: Curves, path: Path) -> None:
-    save(draw(curves), path, "--png")
-    print(f"written: {path}")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,27 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from robustfl_bench.base.children import forkserver
 from robustfl_bench.base.parallel import workers
+from robustfl_bench.parts import datasets
+from robustfl_bench.runner.config import compose
 from robustfl_bench.runner.experiment.machine import facts
+from robustfl_bench.runner.experiment.plan import plan
+from robustfl_bench.train.federation import Federation, federation_of
+
+# isort: split
+import torch
+
+if TYPE_CHECKING:
+    from robustfl_bench.read.pages.pictures.canvas import Figure
+
+Result = TypeVar("Result")
 
 BUSY = 0.1  # of a core, by others: more is no idle machine
 
@@ -72,11 +86,21 @@ def part_of(package: str, *places: str) -> Any:
     raise ModuleNotFoundError(f"{package} has none of {', '.join(places)}")
 
 
-@contextmanager
-def measured(threads: int) -> Iterator[None]:
-    """Threads as in a run."""
-    with workers(threads):
-        yield
+measured = workers
+"""The threads of a run, within which work is measured."""
+
+
+def federation(*overrides: str) -> Federation:
+    """The federation of a run on a CPU, with its data."""
+    planned = plan(compose.resolve(overrides).config)
+    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
+    return federation_of(planned.settings, planned.parts, data)
+
+
+def alone(work: Callable[..., Result], *arguments: object) -> Result:
+    """What the work returns, in a process of its own."""
+    with ProcessPoolExecutor(1, forkserver("robustfl_bench.train.loop")) as pool:
+        return pool.submit(work, *arguments).result()
 
 
 @contextmanager
@@ -123,11 +147,11 @@ def conditions() -> str:
     )
 
 
-def _busy_cores(seconds: float = 1.0) -> float:
+def _busy_cores() -> float:
     """The cores that are not idle while this process sleeps; nan where the system does not tell."""
     try:
         first = _ticks()
-        time.sleep(seconds)
+        time.sleep(1.0)
         second = _ticks()
     except OSError:
         return float("nan")
@@ -172,6 +196,14 @@ def report(rows: Sequence[Mapping[str, object]], path: Path | None) -> None:
             writer.writeheader()
             writer.writerows(rows)
         print(f"written: {path}")
+
+
+def picture(figure: "Figure", path: Path) -> None:
+    """Write a picture that ``--png`` asks for."""
+    from robustfl_bench.read.pages.pictures.canvas import save  # late, as few benchmarks draw
+
+    save(figure, path, "--png")
+    print(f"written: {path}")
 
 
 def _short(value: object) -> str:
