@@ -16,8 +16,6 @@ from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.datasets.download import fetch
 from robustfl_bench.parts.datasets.files import UNKNOWN, CheckedFile, Source, check, find, read
 from robustfl_bench.runner.config import compose, options, targets
-from robustfl_bench.runner.config.compose import sweep
-from robustfl_bench.runner.config.options import search
 
 if TYPE_CHECKING:
     from robustfl_bench.parts.datasets.base import Data
@@ -266,7 +264,7 @@ def partition(
         raise ConfigError(f"--output must end in .csv, got {output}")
     if picture is not None:
         check_format(picture, "--picture")
-    split = split_of(overrides, search(config_dir))
+    split = split_of(overrides, options.search(config_dir))
     print(as_json(split.as_mapping()) if format == "json" else f"{split.report()}\n", end="")
     if output is not None:
         write_output(output, split.csv())
@@ -291,8 +289,8 @@ def topology(
 
     if picture is not None:
         check_format(picture, "--picture")
-    where = search(config_dir)
-    graphs = [graph_of(run, where) for run in sweep(["protocol=gossip", *overrides], where)]
+    where = options.search(config_dir)
+    graphs = [graph_of(run, where) for run in compose.sweep(["protocol=gossip", *overrides], where)]
     reports = "\n\n".join(graph.report() for graph in graphs)
     print(as_json([graph.as_mapping() for graph in graphs]) if format == "json" else f"{reports}\n", end="")
     if picture is not None:

@@ -275,7 +275,7 @@ def draw(seconds: dict[str, float], path: Path, title: str) -> None:
     greys = [name for name in seconds if name in BOUNDS or ", " in name]
     colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(greys, GREY) | {"boba": RED}
     label = "Time [ms] (sky blue: evaluates models)"
-    picture(draw_bars(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path)
+    picture(draw_bars(points, label, f"One aggregation: {title}", log=True, colours=colours), path)
 
 
 if __name__ == "__main__":

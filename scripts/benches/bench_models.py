@@ -204,7 +204,7 @@ def draw_times(rows: list[dict[str, object]], path: Path, title: str) -> None:
         for row in rows
         for what in (ENGINE, LOOP)
     ]
-    picture(draw_bars(pd.DataFrame(points), "Time [ms]", "", title, log=True), path)
+    picture(draw_bars(pd.DataFrame(points), "Time [ms]", title, log=True), path)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
         side = figure.y if isinstance(figure.y, str) and figure.y else _word(figure.lines)
         return plots.draw_matrix(shown.table, values[0], side, figure.x, heading, frame)
     if figure.draw == "bars":
-        return draw_bars(shown.table, y[values[0].name], "", heading, "x" in figure.log, frame=frame)
+        return draw_bars(shown.table, y[values[0].name], heading, "x" in figure.log, frame=frame)
     whole = Curves(
         shown.table,
         x or "Round",

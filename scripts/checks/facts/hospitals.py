@@ -42,10 +42,10 @@ def left(largest: bool, rule: str, weighting: str) -> float:
     return sites.worst(rule, weighting, seeds)[0]
 
 
-def range_of(largest: bool, weighting: str) -> list[float]:
-    """The least and the most that rules keep with a weighting."""
+def range_of(weighting: str) -> list[float]:
+    """The least and the most that rules keep with a weighting where the largest site attacks."""
     rules = {rule for rule, other, _ in sites.sites(sites.SIX).index if other == weighting}
-    return ends([left(largest, rule, weighting) for rule in rules])
+    return ends([left(True, rule, weighting) for rule in rules])
 
 
 def best(largest: bool, rule: str, weighting: str) -> list[float]:
@@ -98,7 +98,7 @@ FACTS = (
     ),
     Fact(
         "weights leave rules at {:.1f} to {:.1f}%, no weights at {:.1f} to {:.1f}%",
-        lambda: [*range_of(True, "samples"), *range_of(True, "none")],
+        lambda: [*range_of("samples"), *range_of("none")],
     ),
     Fact(
         "`norm_bound` then keeps {:.1f}% and {:.1f}%",

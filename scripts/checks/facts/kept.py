@@ -111,9 +111,9 @@ def points(path: str, line: str, **places: object) -> list[float]:
     return [float(value) for value in chosen["mean"]]
 
 
-def spread(path: str, lines: Iterable[str], factor: float = 1, **places: object) -> list[float]:
+def spread(path: str, lines: Iterable[str], **places: object) -> list[float]:
     """The least and the largest of the points of several lines of a figure."""
-    return ends([factor * value for line in lines for value in points(path, line, **places)])
+    return ends([value for line in lines for value in points(path, line, **places)])
 
 
 def before(path: str, column: str, names: Sequence[str], by: str = "model") -> list[float]:

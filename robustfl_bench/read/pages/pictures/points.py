@@ -28,7 +28,7 @@ _BARS_ROW, _LOWEST_ROW = 0.12, 0.095  # inches of a name, and of each further ba
 
 @for_print
 def draw_bars(
-    points: pd.DataFrame, x: str, y: str, heading: str, log: bool = False, colours: Mapping[str, str] | None = None,
+    points: pd.DataFrame, x: str, heading: str, log: bool = False, colours: Mapping[str, str] | None = None,
     frame: Frame = PLAIN,
 ) -> Figure:  # fmt: skip
     """The means of points (``curves.COLUMNS``) against the words of their ``x``, the first on top.
@@ -53,7 +53,7 @@ def draw_bars(
         axis.xaxis.set_minor_formatter("")
     grid(axis, "")
     axis.grid(visible=False, axis="y")
-    return finish(figure, [axis], frame, heading, x, y, handles if len(lines) > 1 else None)
+    return finish(figure, [axis], frame, heading, x, legend=handles if len(lines) > 1 else None)
 
 
 _DOTS_ROW = 0.12  # inches
