@@ -1,6 +1,7 @@
 """Why cells lie outside: the papers' reasons are about cells that do, and stand where they say."""
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from robustfl_bench.lab.agreement import scorecard
 from robustfl_bench.lab.agreement.measured import scored
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.tables import described, sheets
-from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Reason, wrong_reasons
+from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Key, Reason
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -19,6 +20,22 @@ def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def wrong_reasons(reasons: Sequence[Reason], outside: Mapping[str, Sequence[Key]]) -> Iterator[str]:
+    """What is wrong with reasons, one line each: a cell that is not outside (any more), or that has two of them.
+
+    ``outside`` are the cells of each table that lie outside.
+    """
+    seen: dict[tuple[str, Key], str] = {}
+    for reason in reasons:
+        for key in reason.keys:
+            cell = f"{reason.table}: {' / '.join(filter(None, key))}"
+            if key not in outside.get(reason.table, ()):
+                yield f"{reason.name}: {cell} is not outside"
+            if other := seen.get((reason.table, key)):
+                yield f"{reason.name}: {cell} has the reason {other} as well"
+            seen[reason.table, key] = reason.name
 
 
 def test_every_reason_is_about_cells_that_are_outside_now() -> None:

@@ -208,19 +208,3 @@ def check_keys(entry: Any, known: Sequence[str], where: str, needed: Sequence[st
 def reasons_by_cell(reasons: Sequence[Reason], table: str) -> dict[Key, Reason]:
     """The reason of each cell of a table that has one."""
     return {key: reason for reason in reasons if reason.table == table for key in reason.keys}
-
-
-def wrong_reasons(reasons: Sequence[Reason], outside: Mapping[str, Sequence[Key]]) -> Iterator[str]:
-    """What is wrong with reasons, one line each: a cell that is not outside (any more), or that has two of them.
-
-    ``outside`` are the cells of each table that lie outside.
-    """
-    seen: dict[tuple[str, Key], str] = {}
-    for reason in reasons:
-        for key in reason.keys:
-            cell = f"{reason.table}: {' / '.join(filter(None, key))}"
-            if key not in outside.get(reason.table, ()):
-                yield f"{reason.name}: {cell} is not outside"
-            if other := seen.get((reason.table, key)):
-                yield f"{reason.name}: {cell} has the reason {other} as well"
-            seen[reason.table, key] = reason.name
