@@ -61,7 +61,7 @@ def _kept_runs_are_read_once() -> Iterator[None]:
     """A command reads those of the arena in five seconds; one process of tests plays many commands, which get the same
     table, and with it what was read of it; none may have changed it."""
     read = archive.kept
-    tables = list[tuple[pd.DataFrame, tuple[int, list[str]]]]()
+    tables = list[tuple[pd.DataFrame, dict[str, int]]]()
 
     @cache
     def known(arena: bool, folders: tuple[str, ...], *files: tuple[Path, int]) -> pd.DataFrame:
@@ -79,10 +79,11 @@ def _kept_runs_are_read_once() -> Iterator[None]:
         assert _summary(table) == summary, "a test or a command has changed the kept runs"
 
 
-def _summary(table: pd.DataFrame) -> tuple[int, list[str]]:
-    """A digest of the plain columns of a table, and the names of all."""
-    plain = table.drop(columns=["recall", "last"])
-    return int(pd.util.hash_pandas_object(plain).sum()), list(table)
+def _summary(table: pd.DataFrame) -> dict[str, int]:
+    """A digest of each column of a table: of its memory, that is of numbers and of which other values it has where."""
+    in_memory = {name: getattr(column.dtype, "storage", "") != "pyarrow" for name, column in table.items()}
+    return {str(name): hash(column.to_numpy().tobytes()) if in_memory[name]
+            else int(pd.util.hash_pandas_object(column).sum()) for name, column in table.items()}  # fmt: skip
 
 
 Bench = Callable[..., Outcome]

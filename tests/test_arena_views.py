@@ -47,7 +47,7 @@ def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
 
 @pytest.fixture(scope="module")
 def shipped() -> Arena:
-    return Arena(shipped_runs(), "digits")
+    return generator.shipped("digits")
 
 
 @pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("books", "race", "searched")])
@@ -284,14 +284,14 @@ def test_a_rule_that_does_not_beat_the_servers_own_samples_is_marked(
     assert mark(replace(panel, standings=few), "geomed") == UNSHOWN, "its seeds differ too much"
 
 
-def test_the_pages_are_those_that_the_runs_make(shipped: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_are_those_that_the_runs_make(monkeypatch: pytest.MonkeyPatch) -> None:
     """But for the number of runs that are of other code, which any edit changes: no digest is computed."""
     monkeypatch.setattr(origins, "outdated", lambda runs: pd.Series(True, index=runs.index))
 
     def lines(text: str) -> list[str]:
         return [line.rstrip() for line in text.splitlines() if "with other code than today's" not in line]
 
-    held = generator.kept(shipped_runs()) | {"digits": shipped}
+    held = generator.kept()
     for path, text in generator.pages(held).items():
         assert lines(path.read_text(encoding="utf-8")) == lines(text), f"{path.name}: make arena"
     tables = generator.of_site(held)

@@ -65,6 +65,6 @@ def test_runs_of_kept_files_have_a_command() -> None:
     small = [file for file in kept.files() if Path(file).stat().st_size < SMALL_FILE]
     assert len(small) > 20
     for file in small:
-        runs = archive.read(str(file)).to_dict("records")
-        for run in (runs[0], runs[-1]):
+        runs = archive.read(str(file))
+        for run in runs.iloc[[0, -1]].to_dict("records"):
             assert commands.overrides_of(run), f"{file}: {run['run']}"

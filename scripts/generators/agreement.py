@@ -40,9 +40,10 @@ def _evidence() -> Evidence:
 
 
 @cache
-def _measured() -> dict[str, MeasuredPaper]:
-    """Every paper of the package, measured by the kept runs."""
-    return {score.name: score for score in scored(papers(), _evidence())}
+def measured(name: str) -> MeasuredPaper:
+    """A paper of the package, measured by the kept runs."""
+    (score,) = scored({name: papers()[name]}, _evidence())
+    return score
 
 
 def pages() -> dict[str, Callable[[], str]]:
@@ -58,14 +59,14 @@ def pages() -> dict[str, Callable[[], str]]:
 
 
 def _agreement(name: str) -> str:
-    score = _measured()[name]
+    score = measured(name)
     title = f"{score.title}: what agrees, and the verdict on each claim"
     return _titled(name, title, f"`robustfl-results agreement {name}` prints this page", scorecard.page(score))
 
 
 def _tables(name: str) -> str:
     """The tables with published numbers of which some are measured."""
-    score = _measured()[name]
+    score = measured(name)
     shown = (table for table in score.tables.values() if table.compared and (table.judged or table.stood_in))
     title = f"{score.title}: every number, measured and published"
     command = f"`robustfl-results table {name}/NAME` prints this page, a table at a time"
@@ -81,7 +82,7 @@ def _described(path: Path) -> str:
 
 def filled() -> dict[Path, str]:
     """What each file with an overview should hold."""
-    scores = [*_measured().values()]
+    scores = [measured(name) for name in papers()]
     whole = scorecard.overview(scores)
     of_papers: dict[str | None, str] = {score.name: sheets.markdown(claim_sheets.decided(score)) for score in scores}
     made = {page: _filled(page, of_papers) for page in {home(score.name) for score in scores}}

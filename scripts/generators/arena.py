@@ -17,7 +17,7 @@ from robustfl_bench.lab.arena.answers import claims, findings, rounding
 from robustfl_bench.lab.arena.conditions import check_headline, not_tried
 from robustfl_bench.lab.arena.decision import FILE
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.track import tracks
+from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.lab.arena.views import VIEWS, ArenaView
 from robustfl_bench.lab.arena.words import LOWEST, listed, sentence
 from robustfl_bench.read.pages.pictures.canvas import PLAIN, SHOWN, save
@@ -30,7 +30,6 @@ from robustfl_bench.runner.config.names import in_words
 from scripts.generators import decisions
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).parents[2] / "results" / "arena"
@@ -69,12 +68,22 @@ command makes it.
 """
 
 
-def kept(runs: "pd.DataFrame") -> dict[str, Arena]:
+@cache
+def _digits() -> Arena:
+    return Arena(archive.kept(arena=True), "digits")
+
+
+def shipped(track: str, book: Callable[[str], Track] = Track) -> Arena:
+    """A track of the kept runs; each is read once."""
+    return _digits().beside(track, book)
+
+
+def kept() -> dict[str, Arena]:
     """The tracks in which a rule has kept runs."""
     found = {}
     for name in dict.fromkeys([*OWN, *tracks()]):
         with suppress(NoRuns):
-            found[name] = Arena(runs, name)
+            found[name] = shipped(name)
     return {name: arena for name, arena in found.items() if any(of.standings for of in arena.panels.values())}
 
 
@@ -267,7 +276,7 @@ def pictures_of_site(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]
 
 
 if __name__ == "__main__":
-    held = kept(archive.kept(arena=True))
+    held = kept()
     for file, content in pages(held).items():
         file.write_text(content, encoding="utf-8")
     for file, figure in pictures(held):

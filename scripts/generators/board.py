@@ -14,11 +14,11 @@ from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import SERVER
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.words import HALF, SERVER_DATA, bounds, listed, number
-from robustfl_bench.read.runs import archive
 from robustfl_bench.read.tables.sheets import csv_text
 from robustfl_bench.runner.config import targets
 from robustfl_bench.runner.config.names import readable
 from robustfl_bench.runner.config.words import written
+from scripts.generators.arena import shipped
 from scripts.generators.catalogue import BAR, key_rows
 
 TRACKS = {
@@ -49,9 +49,8 @@ protocol and what these numbers cannot say. The attacks are listed [below](#atta
 @cache
 def arenas() -> dict[str, Arena]:
     """The tracks of the arena by the names of TRACKS, from the kept runs."""
-    runs = archive.kept(arena=True)
     books = {name: name.partition("_") for name in TRACKS}
-    return {name: Arena(runs, track, book=BOOKS[book or "plain"]) for name, (track, _, book) in books.items()}
+    return {name: shipped(track, BOOKS[book or "plain"]) for name, (track, _, book) in books.items()}
 
 
 def place(group: str, name: str) -> str:

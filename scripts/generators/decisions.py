@@ -47,7 +47,7 @@ def cases(arenas: Mapping[str, Arena]) -> Iterator[Facts]:
         answered = set[tuple[int, str]]()
         for name in TRACKS:
             with suppress(KeyError, ConfigError, NoRuns):  # no runs, or no such book
-                arena = arenas[name] if book is Track else Arena(arenas[name].table, name, book)
+                arena = arenas[name] if book is Track else arenas[name].beside(name, book)
                 for number, partition in [place for place in arena.panels if place not in answered]:
                     with suppress(ConfigError):  # too little was run to say anything
                         found = [recommend(arena, partition, str(number), reads) for reads in (False, True)]

@@ -19,7 +19,6 @@ from typing import Any
 from unittest.mock import patch
 
 from robustfl_bench.read.pages.pictures.canvas import PRINTED, SHOWN, WIDTHS, save
-from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.config.names import in_words
 from scripts.generators import agreement, arena, board, catalogue, definitions, kappas, places, verdict
 
@@ -65,7 +64,7 @@ def _with_width(folder: Path, match: re.Match[str]) -> str:
 
 def arena_tables(folder: Path) -> dict[str, str]:
     """The pages with all tables of the arena; their pictures are drawn into ``folder``."""
-    held = arena.kept(archive.kept(arena=True))
+    held = arena.kept()
     for file, figure in arena.pictures_of_site(held):
         (folder / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         save(figure, folder / file.relative_to(ROOT), dpi=SHOWN)

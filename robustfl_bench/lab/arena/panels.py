@@ -199,6 +199,14 @@ class Arena:
         self.table = table
         self.track, self.runs = track_and_runs(table, name, book)
         self.needs = RuleNeeds(table, self.runs)
+        self._of_table = {(name, book): self}
+
+    def beside(self, name: str, book: Callable[[str], Track] = Track) -> Arena:
+        """That of another track or rule book in the same table, made once for all of them. Raises as a new one does."""
+        if (place := (name, book)) not in self._of_table:
+            made = self._of_table[place] = Arena(self.table, name, book)
+            made._of_table = self._of_table
+        return self._of_table[place]
 
     @cached_property
     def settled(self) -> dict[int, list[ArenaRun]]:

@@ -46,12 +46,9 @@ def extremes(path: str, condition: str, column: str = "final_accuracy", factor: 
 @cache
 def _tables() -> dict[str, Any]:
     """The tables of the five papers, filled with the kept runs, by name."""
-    from robustfl_bench.lab.agreement.measured import scored
-    from robustfl_bench.read.runs import archive
-    from robustfl_bench.read.tables.described import papers
+    from scripts.generators.agreement import measured
 
-    scores = scored({name: papers()[name] for name in PAPERS}, archive.kept())
-    return {name: table for score in scores for name, table in score.tables.items()}
+    return {name: table for paper in PAPERS for name, table in measured(paper).tables.items()}
 
 
 def reproduced() -> tuple[int, ...]:
@@ -134,26 +131,17 @@ def diverged_in(path: str, *conditions: str) -> list[str]:
     return [message.split("round ")[1].split(":")[0] for message in messages]
 
 
-@cache
-def _runs_of_arena() -> pd.DataFrame:
-    from robustfl_bench.read.runs import archive
-
-    return archive.kept(arena=True)
-
-
-@cache
 def arena_of(track: str) -> Any:
-    from robustfl_bench.lab.arena.panels import Arena
+    from scripts.generators.arena import shipped
 
-    return Arena(_runs_of_arena(), track)
+    return shipped(track)
 
 
-@cache
 def tuned_arena_of(track: str) -> Any:
-    from robustfl_bench.lab.arena.panels import Arena
     from robustfl_bench.lab.arena.tuned import TunedTrack
+    from scripts.generators.arena import shipped
 
-    return Arena(_runs_of_arena(), track, TunedTrack)
+    return shipped(track, TunedTrack)
 
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -97,7 +97,7 @@ def books(arena: Arena) -> list[Books]:
 def _tuned(arena: Arena) -> Arena:
     name = arena.track.name
     try:
-        return Arena(arena.table, name, book=TunedTrack)
+        return arena.beside(name, TunedTrack)
     except (ConfigError, NoRuns):
         raise _nothing(arena) from None
 

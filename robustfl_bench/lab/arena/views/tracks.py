@@ -87,7 +87,7 @@ def _others(arena: Arena) -> Iterator[Arena]:
     for name in tracks():
         with suppress(NoRuns):
             if name != arena.track.name:
-                yield Arena(arena.table, name)
+                yield arena.beside(name)
 
 
 def _both(arena: Arena, place: tuple[int, str], other: Arena) -> Iterator[Orders]:
