@@ -21,6 +21,7 @@ from robustfl_bench.read.runs import archive
 from robustfl_bench.runner.store import sealed
 from tests.processes import Outcome, fork_from_preloaded
 
+OF_KEPT_RUNS = {"test_facts.py", "test_claims.py", "test_reasons.py", "test_arena_views.py", "test_site.py"}
 gc.set_threshold(200_000, 20, 20)  # as in robustfl-results: tests and tables of many runs make much that stays
 # A script that starts the tests with & has them, and so the commands that they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -35,16 +36,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Slow tests come first, so that no worker is left alone with one at the end.
 
     Each worker begins with a block of the list, as long as the others; the files with slow tests are dealt out to them.
+    Those that read the same tables of kept runs are in one hand, so that these are made once.
     """
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    others = [item for item in items if not item.get_closest_marker("slow")]
-    hands = [list[pytest.Item]() for _ in range(workers)]
+    shared = [item for item in items if item.path.name in OF_KEPT_RUNS]
+    rest = [item for item in items if item.path.name not in OF_KEPT_RUNS]
+    slow = [item for item in rest if item.get_closest_marker("slow")]
+    others = [item for item in rest if not item.get_closest_marker("slow")]
+    hands = [shared, *(list[pytest.Item]() for _ in range(1, workers))]
     for number, (_, of_file) in enumerate(groupby(slow, key=lambda item: item.path)):
-        hands[number % workers] += of_file
+        hands[(number + 1) % workers] += of_file
     items.clear()
     for left, hand in zip(range(workers, 0, -1), hands, strict=True):
-        room = (len(others) + sum(map(len, hands[-left:]))) // left - len(hand)
+        room = max(0, (len(others) + sum(map(len, hands[-left:]))) // left - len(hand))
         items += hand + others[:room]
         del others[:room]
 

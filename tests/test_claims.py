@@ -14,7 +14,7 @@ from robustfl_bench.commands.results import main
 from robustfl_bench.lab.agreement import claim_sheets, scorecard
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNTESTED, Verdict, judge
-from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.runs import records
 from robustfl_bench.read.runs.statistics import level_at_each
 from robustfl_bench.read.runs.values import Value
 from robustfl_bench.read.tables import described as papers
@@ -413,7 +413,7 @@ def test_the_overview_in_the_readme_is_the_commands(
 
 
 def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
-    runs = archive.kept()
+    runs = script.evidence()
     tables, claims, _, deciding, outside, columns = scorecard.pages_of(runs, "brace")
     lines = {sheet.above[0]: [[cell.text for cell in row] for row in sheet.rows] for sheet in (tables, claims, columns)}
     (score,) = scored({"brace": papers.papers()["brace"]}, runs)
@@ -438,7 +438,7 @@ def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
 
 
 def test_tables_without_printed_numbers_stand_on_the_page() -> None:
-    _, judged, _, _, *tables = scorecard.pages_of(archive.kept(), "brifca")
+    _, judged, _, _, *tables = scorecard.pages_of(script.evidence(), "brifca")
     assert {row[1].text for row in judged.rows} == {name.partition("/")[2] for name in papers.papers()["brifca"].tables}
     assert len(tables) == 6 and not any(sheet.todos for sheet in tables)
     fair, published = ({row[0].text: row[-1].text for row in sheet.rows} for sheet in tables[:2])

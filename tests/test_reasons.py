@@ -8,10 +8,9 @@ import pytest
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.agreement import scorecard
-from robustfl_bench.lab.agreement.measured import scored
-from robustfl_bench.read.runs import archive
 from robustfl_bench.read.tables import described, sheets
 from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Key, Reason
+from scripts.generators import agreement
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -40,9 +39,9 @@ def wrong_reasons(reasons: Sequence[Reason], outside: Mapping[str, Sequence[Key]
 
 def test_every_reason_is_about_cells_that_are_outside_now() -> None:
     """A reason for a cell that has come inside must go."""
-    known = {name: paper for name, paper in described.papers().items() if paper.reasons}
+    known = [name for name, paper in described.papers().items() if paper.reasons]
     assert {"boba", "raga"} <= {*known}
-    for paper in scored(known, archive.kept()):
+    for paper in map(agreement.measured, known):
         outside: dict[str, list[tuple[str, str, str]]] = {}
         for table, key, _, _ in paper.outside:
             outside.setdefault(table, []).append(key)

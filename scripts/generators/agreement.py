@@ -34,15 +34,15 @@ HOMES = {"brifca": "arfl", "byzfl": "successors", "karimireddy": "successors", "
 
 
 @cache
-def _evidence() -> Evidence:
-    """The kept runs, with their times on a core; where none is similar, those that are assumed of one."""
-    return Evidence(archive.kept(), speed.STATED["cpu"])
+def evidence(assumed: speed.Speed | None = None) -> Evidence:
+    """The kept runs, with their times on a core; where none is similar, those of an ``assumed`` one."""
+    return Evidence(archive.kept(), assumed)
 
 
 @cache
 def measured(name: str) -> MeasuredPaper:
     """A paper of the package, measured by the kept runs."""
-    (score,) = scored({name: papers()[name]}, _evidence())
+    (score,) = scored({name: papers()[name]}, evidence(speed.STATED["cpu"]))
     return score
 
 
@@ -75,7 +75,7 @@ def _tables(name: str) -> str:
 
 def _described(path: Path) -> str:
     """The tables of a description of our own."""
-    (score,) = scored({path.stem: read(path)}, archive.kept())
+    (score,) = scored({path.stem: read(path)}, evidence())
     command = f"`robustfl-results agreement {path.relative_to(RESULTS.parent).as_posix()}` prints this page"
     return _titled(path.parent.name, score.title, command, scorecard.page(score))
 
@@ -87,7 +87,7 @@ def filled() -> dict[Path, str]:
     of_papers: dict[str | None, str] = {score.name: sheets.markdown(claim_sheets.decided(score)) for score in scores}
     made = {page: _filled(page, of_papers) for page in {home(score.name) for score in scores}}
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
-    wanted = queue.queue(scores, None, _evidence().costs, str(RESULTS))
+    wanted = queue.queue(scores, None, evidence(speed.STATED["cpu"]).costs, str(RESULTS))
     overviews = {README: [whole, queue.sheet(wanted)], FRONT: [_short(front, SHORT)]}
     return made | {page: _filled(page, {None: sheets.markdown(shown)}) for page, shown in overviews.items()}
 

@@ -11,7 +11,7 @@ from robustfl_bench.base.console import counted
 from robustfl_bench.base.late import pd
 from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import MEANING, kinds, words
-from robustfl_bench.lab.agreement.measured import MeasuredPaper, scored
+from robustfl_bench.lab.agreement.measured import Evidence, MeasuredPaper, scored
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED
 from robustfl_bench.read.runs.values import LEARNED, TOO_SMALL
 from robustfl_bench.read.runs.where import check_name
@@ -45,7 +45,7 @@ _OVERVIEW = (
 )
 
 
-def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[str] = ()) -> list[Sheet]:
+def pages_of(runs: pd.DataFrame | Evidence, paper: str | None = None, overrides: Sequence[str] = ()) -> list[Sheet]:
     """The page of a paper, by its name or that of a YAML file, measured by ``runs`` (``records.load``); with None the
     overview. ``overrides`` change every cell of its tables: ``["scale=quick"]``.
 
