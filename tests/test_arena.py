@@ -146,7 +146,7 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     call("bench", "-m", *cells)
     made = run_folders(tmp_path / "results")
     assert len(made) == 14 + 4 and all("halves" in str(folder) for folder in made.values())
-    printed = call("results", "arena", "--allow", "their_rules")
+    printed = call("results", "arena", "digits", "--allow", "their_rules")
     lines = [line for line in printed.split("Flags: ")[0].splitlines() if line.startswith("halves")]
     assert lines[0].endswith(" 4") and " ipm " in lines[1], "the overview, then the panel of the partition"
     (flags,) = (line for line in printed.split("Flags: ")[1].splitlines() if line.startswith("halves"))
@@ -156,7 +156,7 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     assert untried.rows[0][1].text.startswith("not tried: add --allow their_rules")
     assert re.search(r"robustfl-bench -m \+experiment=arena/digits aggregator=(\S*,)?their_rules:Halves\n", printed)
     alone = ("--results-dir", "results")  # without the kept runs, which take seconds to read
-    assert "not tested" in call("results", "arena", "--claims", *alone)
-    assert call("results", "arena", "--plot", "rules.png", "--allow", "their_rules", *alone) == "rules.png\n"
+    assert "not tested" in call("results", "arena", "digits", "--claims", *alone)
+    assert call("results", "arena", "digits", "--plot", "rules.png", "--allow", "their_rules", *alone) == "rules.png\n"
     call("results", "report", "--where", "attack=none,ipm", "--where", "validation_share=null")
     assert "halves" in (tmp_path / "report.html").read_text(encoding="utf-8")

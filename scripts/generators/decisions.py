@@ -4,6 +4,7 @@ README.md, both made of the arena's runs by ``make arena``."""
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena.additions import GOALS
@@ -15,7 +16,7 @@ from robustfl_bench.lab.arena.panels import ENOUGH, REFERENCE, Arena, ArenaPanel
 from robustfl_bench.lab.arena.track import Track
 from robustfl_bench.lab.arena.tuned import BOOKS
 from robustfl_bench.lab.arena.views.targeted import targeted
-from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA, listed
+from robustfl_bench.lab.arena.words import LOWEST, SERVER_DATA, listed, said
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.runner.config.names import readable
 
@@ -63,7 +64,9 @@ def with_others(of: Recommendation, arenas: Mapping[str, Arena]) -> Facts:
     data = [there["where"].removeprefix("on ") for there in found if CONDITIONS[there["arena"]].endswith("{data}")]
     tried = [_TRIED[there["arena"]] for there in found if there["arena"] in _TRIED]
     left = [listed([words, *data]) if words.startswith(OTHER_DATA) else words for words in case["not_tried"]]
-    return {**case, "elsewhere": found, "not_tried": [words for words in left if words not in tried]}
+    case = {**case, "elsewhere": found, "not_tried": [words for words in left if words not in tried]}
+    is_best = not of.group or case["use"]["rule"] in (of.group[0].rule, ALONE)
+    return case if is_best else {**case, "answer": said("cases.use", case=case, ALONE=ALONE).removesuffix(".")}
 
 
 def _steadiest(of: Recommendation, others: Mapping[str, Arena]) -> Facts:
@@ -153,6 +156,8 @@ def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
                      "the same" if left in untried else left])  # fmt: skip
         untried.add(left)
         options += [case["use"]["option"]] if case["use"] else []
+    for above, row in reversed([*pairwise(rows)]):
+        row[2:4] = ["the same" if cell and cell == above[at] else cell for at, cell in enumerate(row[2:4], 2)]
     rows.append(_backdoor(arenas.get(IMAGES)))
     rules = ",".join(dict.fromkeys([*options, ALONE, "average"]))
     own = f"`robustfl-bench -m dataset=arrays dataset.path=FILE.csv aggregator={rules} attack=none,ipm,lie`"
@@ -175,7 +180,7 @@ def _answer(case: Facts) -> tuple[str, str, str]:
               for other in case.get("elsewhere", ())]  # fmt: skip
     there = f"; elsewhere {', '.join(others)}" * bool(others)
     first, *tied_with = case["group"]
-    line = f"`{use['command'].partition(' +setting=')[0]} partition={case['partition']}`"
+    line = f"`{use['command']}`"
     steady = case.get("steady")
     falls = f", and {steady['least']:.0f} {steady['where']}" if steady else ""
     if use["rule"] == ALONE:
@@ -203,9 +208,9 @@ def _less(other: Facts) -> str:
 def _backdoor(arena: Arena | None) -> list[str]:
     """The rule that keeps attackers with a goal farthest from it, without server data if one withstands, in the first
     panel in which rules met them: the cells of its row."""
-    words, line = "attackers plant a backdoor", f"`robustfl-bench aggregator={{}} attack={GOALS[0]}`"
+    words, line = "attackers plant a backdoor", f"`robustfl-bench aggregator={{}} {{}} attack={GOALS[0]}`"
     if arena is None or not arena.under(*GOALS):
-        return [words, "not run", line.format("krum"), "", "all of it"]
+        return [words, "not run", line.format("krum", f"+setting=arena/{IMAGES}"), "", "all of it"]
     panel, rules = next(iter(targeted(arena).items()))
     plain = max((of.success for of in rules if of.rule == REFERENCE), default=math.nan)
     rules = [of for of in rules if of.rule != ALONE]
@@ -219,7 +224,8 @@ def _backdoor(arena: Arena | None) -> list[str]:
         use = (f"**label {samples}**, then {use}; without them nothing is safe, the best is {linked(without.rule)} "
                f"({without.success:.0f}%)")  # fmt: skip
     place = f"{words}, {readable(panel.partition)}, {arena.share(panel.number)} attack"
-    return [place, use, line.format(best.rule), keeps, f"one that lasts: `{_LASTING}`"]
+    where = f"+setting=arena/{IMAGES} partition={panel.partition} num_byzantine={panel.number}"
+    return [place, use, line.format(best.rule, where), keeps, f"one that lasts: `{_LASTING}`"]
 
 
 def linked(rule: str) -> str:

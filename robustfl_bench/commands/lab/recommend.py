@@ -58,6 +58,7 @@ def recommend(
         print(*decision.lines(case), sep="\n")
         has_others = not own_runs and os.path.isdir(f"{RESULTS}/runs")
         others = f"; --own-runs counts your runs in {RESULTS}/ too" * has_others
+        others += "; without --own-runs other data and backdoors count too" * own_runs
         print(f"--why shows the rest; --format json is for programs{others}.")
     else:
         from robustfl_bench.lab.arena.answers.recommend import sheet

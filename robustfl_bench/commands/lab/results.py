@@ -12,6 +12,7 @@ from robustfl_bench.lab.agreement import scorecard
 from robustfl_bench.lab.arena import page
 from robustfl_bench.lab.arena.answers import claims as verdicts
 from robustfl_bench.lab.arena.answers import entries as submissions
+from robustfl_bench.lab.arena.decision import TRACKS
 from robustfl_bench.lab.arena.panels import Arena
 from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.lab.arena.tuned import BOOKS
@@ -40,7 +41,7 @@ def agreement(
 
 
 def arena(
-    track: Annotated[str, Argument("the track of the arena (%(default)s)", tab=lambda **_: tracks())] = "digits",
+    track: Annotated[str, Argument("the track of the arena (%(default)s)", tab=lambda **_: tracks())] = TRACKS[0],
     *,
     format: SheetFormat = "text",
     book: Book = "plain",
