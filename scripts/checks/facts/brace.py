@@ -96,7 +96,7 @@ def fig4(threshold: float, q: float) -> float:
 
 def fig3b(rule: str, q: float) -> float:
     """The test error of a rule in its Fig. 3(b) with a non-IID degree."""
-    place = f"`partition.q` == {q} and num_byzantine == 20 and num_clients == 100"
+    place = f"`partition.q` == {q} and num_byzantine == 20 and num_clients == 100 and seed == 0"
     return errors(f"aggregator == '{rule}' and {place}", path="brace/figures_quick.csv")
 
 
