@@ -23,6 +23,9 @@ from robustfl_bench.lab.arena.track import Track, tracks
 from robustfl_bench.runner.config import compose
 from scripts.generators import decisions
 from tests.arenas import arena_of, every_run, honest_runs
+from tests.conftest import Bench
+
+ROOT = Path(__file__).parents[1]
 
 LEVELS = {"krum": 0.5, "geomed": 0.8, "server": 0.6, "fltrust": 0.85, "trmean": 0.7, "average": 0.3, "caf": 0.79}
 PARTITIONS = ("iid", "mild_dirichlet", "step", "fang", "pathological", "quantity_skew")
@@ -119,13 +122,21 @@ def test_a_share_that_was_not_run_names_the_nearest_and_the_line_for_it() -> Non
             number_meant(asked, 25, [5, 10], "step", True)
 
 
+def test_the_lines_to_type_of_the_readmes_table_make_runs(bench: Bench) -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- end -->")[0]
+    lines = re.findall("`robustfl-bench (aggregator=[^`]*)`", table)
+    assert len(lines) > 4
+    assert [done for line in lines if (done := bench(*line.split(), "dry_run=true")).code] == []
+
+
 def test_the_table_of_the_readme_has_every_case_and_says_where_nothing_was_run(
     arena: Arena, cases: Sequence[decision.Facts]
 ) -> None:
     text = decisions.table(cases, {"silos": arena, decisions.IMAGES: arena})
     like, _, with_data, *_, phones, hospitals, backdoor, others = text.splitlines()[2:11]
     assert like.startswith("| clients have like data, 20% attack | [geometric median](conf/aggregator/geomed.yaml)")
-    assert "| `robustfl-bench aggregator=geomed partition=iid` | 75 (75 to 75) under worst | " in like
+    of_case = "aggregator=geomed +setting=arena/digits partition=iid num_byzantine=5 attack=worst"
+    assert f"| `robustfl-bench {of_case} lr=" in like and "` | 75 (75 to 75) under worst | " in like
     assert "and you own 20 samples" in with_data and "aggregator=fltrust" in with_data
     assert with_data.endswith("| the same |") and not like.endswith("| the same |")
     assert phones.startswith("| many phones, few in a round | not run |") and "| not run |" in hospitals
@@ -198,7 +209,7 @@ def test_the_steadiest_rule_is_used_where_the_best_one_falls_elsewhere(
 
 
 def test_the_readme_decides_on_its_first_screen_in_few_words() -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text()
     begin, table = readme.partition("<!-- decisions of silos")[::2]
     assert len(begin.splitlines()) < 8 and table.partition("<!-- end -->")[2].lstrip().startswith("![")
     prose = re.sub(r"^```.*?^```|<!--.*?-->|^[|!].*?$|\]\([^)]*\)", "", readme, flags=re.DOTALL | re.MULTILINE)

@@ -76,7 +76,7 @@ def test_every_verb_of_every_command_has_help(
 def test_help_shows_the_default_of_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         results.main(["arena", "image", "--help"])
-    assert "the track of the arena (digits)" in capsys.readouterr().out
+    assert "the track of the arena (silos)" in capsys.readouterr().out
 
 
 def test_a_version_waits_for_no_import() -> None:

@@ -102,7 +102,7 @@ def partition_meant(known: Sequence[str], asked: str) -> str:
         raise ConfigError(f"partition {asked!r} can mean {kinds}; ask for one of these, as --partition {meant[0]}")
     if name in OTHERWISE:
         raise ConfigError(f"{asked!r} is no partition, which says what clients hold; ask {OTHERWISE[name]}")
-    close = similar(asked, known)
+    close = similar(asked, [*known, *(word for word, of in MEANT.items() if any(name in known for name in of))])
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
     raise ConfigError(f"unknown partition {asked!r}; {hint}")
 
@@ -118,14 +118,14 @@ def number_meant(asked: str, clients: int, numbers: Sequence[int], partition: st
     for number, share in shares.items():
         if value == number or abs(value - share) < _NEAR:
             return number
+    if not 0 <= value < math.inf:
+        raise ConfigError(f"--attackers takes a share of the clients, such as 0.2 or 20%, or a number, got {asked!r}")
     listed = ", ".join(f"{share:g}" for share in shares.values())
     line = f"--attackers {asked} was not run; known: {listed} of {clients} clients, or {', '.join(map(str, numbers))}"
-    if value >= 0:
-        share = value if value < 1 else value / clients
-        nearest = min(numbers, key=lambda number: (round(abs(shares[number] - share), 6), -number))
-        again = f"robustfl-results recommend --partition {partition} --attackers {shares[nearest]:g}"
-        line += f"; nearest: {shares[nearest]:g}, {again}{' --server-data yes' * server_data}"
-    raise ConfigError(line)
+    share = value if value < 1 else value / clients
+    nearest = min(numbers, key=lambda number: (round(abs(shares[number] - share), 6), -number))
+    again = f"robustfl-results recommend --partition {partition} --attackers {shares[nearest]:g}"
+    raise ConfigError(f"{line}; nearest: {shares[nearest]:g}, {again}{' --server-data yes' * server_data}")
 
 
 def lines(case: Facts) -> list[str]:
