@@ -51,6 +51,26 @@ def wrong(matrix):
     return matrix.mean(axis=1)
 
 
+def scrambled(matrix):
+    return matrix[:4, :2]
+
+
+def spinning(matrix):
+    return matrix.mean(axis=0) * (1 + 1j)
+
+
+def standing(matrix):
+    return matrix.mean(axis=0)[:, None]
+
+
+def forgetful(matrix):
+    matrix.mean(axis=0)
+
+
+def raising(matrix):
+    raise KeyError
+
+
 class First:
     @classmethod
     def aggregate(cls, gradients, n, f):
@@ -175,6 +195,7 @@ def test_what_a_rule_is_called_with_is_read_from_its_signature(rules: str) -> No
     assert rule_of(f"{rules}:First")(rows) == pytest.approx(rows[:7].mean(axis=0))
     assert rule_of(f"{rules}:Last")(rows) == pytest.approx(rows[2:].mean(axis=0), abs=1e-6)
     assert rule_of(f"{rules}:trimmed")(torch.from_numpy(rows)).dtype == torch.float32
+    assert rule_of(f"{rules}:standing")(rows) == pytest.approx(rows.mean(axis=0), abs=1e-6), "a column is a vector"
 
 
 def test_functions_and_classes_of_other_packages_are_given_as_they_are(rules: str) -> None:
@@ -224,6 +245,10 @@ def test_adapted_rules_are_checked_like_others(rules: str) -> None:
     ("words", "code", "message"),
     [
         (["RULES:wrong"], 1, "wrong must return a vector (8,), got shape (10,)"),
+        (["RULES:scrambled"], 1, "scrambled must return a vector (8,), got shape (4, 2)"),
+        (["RULES:spinning"], 1, "spinning must return a vector (8,) of real numbers, got complex ones"),
+        (["RULES:forgetful"], 1, "forgetful returned nothing; it must return a vector (8,)"),
+        (["RULES:raising"], 2, "raising fails on 10 updates: KeyError"),
         (["RULES:trimmed", "aggregator.rule.f=5"], 2, "trimmed makes numbers that are not finite of 10 updates"),
         (["RULES:trimmed", "aggregator.rule.f=many"], 2, "trimmed fails on 10 updates: "),
         (["RULES:needy"], 2, "aggregator.rule.depth has no default and no value; add aggregator.rule.depth=VALUE"),

@@ -7,7 +7,7 @@ import pickle
 import random
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,8 @@ class Adapter(Aggregator):
         except (ConfigError, BrokenContract):
             raise
         except Exception as error:  # somebody else's code can raise anything
-            raise ConfigError(f"{self._name} fails on {n} updates: {' '.join(str(error).split())}") from error
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise ConfigError(f"{self._name} fails on {n} updates: {reason}") from error
         if not finite:
             raise ConfigError(f"{self._name} makes numbers that are not finite of {n} updates")
 
@@ -75,17 +76,14 @@ class Adapter(Aggregator):
         return made
 
     def _made(self, updates: Updates, server: ServerView) -> Aggregate:
-        import torch
-
         from robustfl_bench.numerics.updates import Aggregate
 
         tensors = getattr(self, "array", "") == "torch"
         made, memory = remembering(
             self.rule, server.memory, tensors, server.rng, lambda rule: self.ask(rule, updates, server)
         )
-        result, d = torch.as_tensor(made).detach(), updates.matrix.shape[1]
-        if result.numel() != d:
-            raise BrokenContract(f"{self._name} must return a vector ({d},), got shape {tuple(result.shape)}")
+        d = updates.matrix.shape[1]
+        result = tensor_of(self._name, made, f"a vector ({d},)", ((d,), (1, d), (d, 1)))
         return Aggregate(result.reshape(d).to(updates.matrix), memory=memory or None)
 
     @property
@@ -96,6 +94,20 @@ class Adapter(Aggregator):
 def name_of(asked: Any) -> str:
     """The name of a function, or of the class of an object."""
     return str(getattr(asked, "__name__", type(asked).__name__))
+
+
+def tensor_of(name: str, made: Any, wanted: str, shapes: Sequence[tuple[int, ...]]) -> Tensor:
+    """The tensor of what a function returned. Raises BrokenContract for nothing, complex numbers and other shapes."""
+    import torch
+
+    if made is None:
+        raise BrokenContract(f"{name} returned nothing; it must return {wanted}")
+    result = torch.as_tensor(made).detach()
+    if tuple(result.shape) not in shapes:
+        raise BrokenContract(f"{name} must return {wanted}, got shape {tuple(result.shape)}")
+    if result.is_complex():
+        raise BrokenContract(f"{name} must return {wanted} of real numbers, got complex ones")
+    return result
 
 
 def remembering(
