@@ -70,6 +70,18 @@ def lonely(labels, num_clients):
     return labels * 1.5
 
 
+def from_one(labels, num_clients):
+    return 1 + np.arange(len(labels)) % num_clients
+
+
+def below(labels, num_clients):
+    return np.arange(len(labels)) % num_clients - 1
+
+
+def silent(first):
+    first.mean()
+
+
 def two_steps(params, gradient, lr, steps=2):
     for _ in range(steps):
         params = params - lr * gradient(params)
@@ -201,6 +213,8 @@ def test_a_model_is_a_class_of_pytorch_or_a_function(bench: Bench, parts: str, n
         (["attack=PARTS:narrow"], 1, "narrow must return updates (310,) or (2, 310), got shape (6, 2)"),
         (["attack=PARTS:np"], 2, "attack must be a subclass of robustfl_bench.interfaces.Attack"),
         (["partition=PARTS:lonely"], 1, "lonely must return the client of each of the"),
+        (["partition=PARTS:from_one"], 1, "from_one must return clients from 0 to 5, got 1 to 6"),
+        (["partition=PARTS:below"], 1, "below must return clients from 0 to 5, got -1 to 4"),
         (["attack=PARTS:away", "attack.function.streng=1"], 2, "did you mean attack.function.strength"),
         (["model=PARTS:nothing"], 2, "model nothing must make a torch.nn.Module, got a int"),
         (["model=PARTS:away"], 2, "model.function.honest has no default"),

@@ -140,6 +140,9 @@ class PlainPartition(Plain, Partition):
             if clients.shape != labels.shape or clients.dtype.kind not in "iu":
                 raise BrokenContract(f"{self._name} must return the client of each of the {len(labels)} samples, or "
                                      "lists of samples")  # fmt: skip
+            if clients.size and (clients.min() < 0 or clients.max() >= num_clients):
+                raise BrokenContract(f"{self._name} must return clients from 0 to {num_clients - 1}, got "
+                                     f"{clients.min()} to {clients.max()}")  # fmt: skip
             made = [np.flatnonzero(clients == client) for client in range(num_clients)]
         return [np.asarray(part, dtype=np.int64) for part in made]
 
