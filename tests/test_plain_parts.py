@@ -213,6 +213,8 @@ def test_a_model_is_a_class_of_pytorch_or_a_function(bench: Bench, parts: str, n
         (["attack=PARTS:narrow"], 1, "narrow must return updates (310,) or (2, 310), got shape (6, 2)"),
         (["attack=PARTS:np"], 2, "attack must be a subclass of robustfl_bench.interfaces.Attack"),
         (["partition=PARTS:lonely"], 1, "lonely must return the client of each of the"),
+        (["attack=PARTS:silent"], 1, "silent returned nothing; it must return updates (310,) or (2, 310)"),
+        (["local_update=PARTS:silent"], 1, "silent returned nothing; it must return a model (310,)"),
         (["partition=PARTS:from_one"], 1, "from_one must return clients from 0 to 5, got 1 to 6"),
         (["partition=PARTS:below"], 1, "below must return clients from 0 to 5, got -1 to 4"),
         (["attack=PARTS:away", "attack.function.streng=1"], 2, "did you mean attack.function.strength"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from robustfl_bench.base.errors import BrokenContract, ConfigError
 from robustfl_bench.base.fields import one_of
-from robustfl_bench.parts.adapters.adapter import name_of, remembering
+from robustfl_bench.parts.adapters.adapter import name_of, remembering, tensor_of
 from robustfl_bench.parts.adapters.signatures import CLIENTS, DECLARED, OUTPUTS, SIZES, call
 from robustfl_bench.parts.attacks.base import Attack, AttackView, Crafted, Shard
 from robustfl_bench.parts.local_updates.base import LocalUpdate
@@ -94,11 +94,9 @@ class PlainAttack(Plain, Attack):
             "ask": lambda: ask,
         }
         made, memory = self._asked(view.rng, [view.honest.matrix], given, view.memory)
-        rows, d = torch.as_tensor(made).detach().to(view.params), len(view.params)
-        if tuple(rows.shape) not in ((d,), (view.num_byzantine, d)):
-            wanted = f"({d},) or ({view.num_byzantine}, {d})"
-            raise BrokenContract(f"{self._name} must return updates {wanted}, got shape {tuple(rows.shape)}")
-        return Crafted(rows, memory)
+        b, d = view.num_byzantine, len(view.params)
+        rows = tensor_of(self._name, made, f"updates ({d},) or ({b}, {d})", ((d,), (b, d)))
+        return Crafted(rows.to(view.params), memory)
 
 
 @dataclass(frozen=True)
@@ -185,9 +183,7 @@ class PlainUpdate(Plain, LocalUpdate):
             "num_samples": lambda: int(samples.sizes[0]),
         }
         made, _ = self._asked(rng, [params], given)
-        end = torch.as_tensor(made).detach().to(params)
-        if end.shape != params.shape:
-            raise BrokenContract(f"{self._name} must return a model ({len(params)},), got shape {tuple(end.shape)}")
+        end = tensor_of(self._name, made, f"a model ({len(params)},)", ((len(params),),)).to(params)
         if not losses:
             gradient(params)
         torch.sub(params, end, out=row)
