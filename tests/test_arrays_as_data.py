@@ -200,6 +200,30 @@ def test_numbered_columns_have_a_header_and_an_index_without_a_name_is_refused()
         loaded("indexed.csv")
 
 
+@pytest.mark.parametrize(
+    ("header", "label", "told"),
+    [
+        ("Label,b,c", "Label", ""),
+        ("b,Y,Class", "Class", ""),
+        ("0,1,Target", "Target", ""),
+        ("b,label,Label", "label", ""),
+        ("b,c,price", "price", "note: dataset.label is not given: the last column, price, is taken\n"),
+    ],
+)
+def test_labels_are_found_by_name_in_any_case(
+    header: str, label: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = np.stack([np.arange(60) % (2 + place) for place in range(3)], axis=1)
+    Path("cased.csv").write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]))
+    wanted = 2 + header.split(",").index(label)
+    assert Arrays("cased.csv").num_classes == wanted and capsys.readouterr().err == told
+    frame = pd.read_csv("cased.csv")
+    rb.run(dataset={"train": frame[:50], "test": frame[50:]}, **SMALL)
+    assert capsys.readouterr().err.count("note: ") == bool(told)
+    (path,) = Path("results/data").iterdir()
+    assert Arrays(str(path)).num_classes == wanted
+
+
 def images(folder: Path, mode: str = "L") -> None:
     for place, name in (
         (folder / "train", "cat"),

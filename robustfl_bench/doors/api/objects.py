@@ -6,7 +6,7 @@ A run of objects and a run of these words have the same config, and so the same 
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType
@@ -14,6 +14,7 @@ from typing import Any
 
 from robustfl_bench.base import public
 from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.console import note, note_once
 from robustfl_bench.base.errors import ConfigError, DataError, writable
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.runner.config import choices, identity, options, outside, words
@@ -191,7 +192,8 @@ def _given(value: Any, label: str | None, client: str | None) -> dict[str, Any] 
         return dict(zip(NAMES[len(value)], value, strict=True))
     if isinstance(value, Mapping) and "_target_" not in value:
         if {"train", "test"} <= value.keys() and all(_is_dataset(value[part]) for part in ("train", "test")):
-            parts = {part: _of_dataset(value[part], label, client) for part in ("train", "test")}
+            tell = note_once()
+            parts = {part: _of_dataset(value[part], label, client, tell) for part in ("train", "test")}
             split = {f"{name}_{part}": arrays[name] for part, arrays in parts.items() for name in ("x", "y")}
             return {**split, **({client: parts["train"][client]} if client else {})}
         wanted = next((names for names in NAMES.values() if {*names} <= value.keys()), None)
@@ -210,9 +212,11 @@ def _is_dataset(value: Any) -> bool:
     return bool(bases & {"pandas.DataFrame", "torch.Dataset", "datasets.Dataset"})
 
 
-def _of_dataset(value: Any, label: str | None, client: str | None) -> dict[str, Any]:
-    """The arrays of a table or a data set. Raises DataError."""
-    from robustfl_bench.parts.datasets.own_files import LABELS
+def _of_dataset(
+    value: Any, label: str | None, client: str | None, tell: Callable[[str], None] = note
+) -> dict[str, Any]:
+    """The arrays of a table or a data set; a guess of its labels is told. Raises DataError."""
+    from robustfl_bench.parts.datasets.own_files import LABELS, label_of
 
     if hasattr(value, "with_format"):  # of Hugging Face: its columns, images as arrays
         columns: dict[str, Any] = dict(value.with_format("numpy")[:])
@@ -220,7 +224,8 @@ def _of_dataset(value: Any, label: str | None, client: str | None) -> dict[str, 
         columns = {str(name): value[name].to_numpy() for name in value.columns}
     else:
         return _of_pairs(value)
-    chosen = label or next((name for name in (*LABELS, "labels") if name in columns and name != client), [*columns][-1])
+    others = [name for name in columns if name != client] or [*columns]
+    chosen = label or label_of(others, tell, (*LABELS, "labels"))
     for name in (chosen, *([client] if client else [])):
         if name not in columns:
             raise DataError(f"dataset has no column {name!r}; there are: {', '.join(columns)}")

@@ -3,13 +3,14 @@
 import csv
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
+from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import DataError, near
 from robustfl_bench.base.regular import digest_of, state_of
 from robustfl_bench.parts.datasets.files import RATIO, SLACK
@@ -20,7 +21,7 @@ MOST_PIXELS = 1 << 24
 """Pixels of an image at most."""
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 LABELS = ("label", "class", "target", "y")
-"""Columns of a table that hold labels, the first that exists."""
+"""Columns of a table that hold labels, in any case of letters, the first that exists."""
 PAIRS = (("x_train", "y_train", "x_test", "y_test"), ("train_x", "train_y", "test_x", "test_y"))
 CHANNELS = (1, 3, 4)
 MEND = "fill it, or leave the sample out"
@@ -200,8 +201,8 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
     for asked in (label, client):
         if asked is not None and asked not in header:
             raise ValueError(f"no column {asked!r}{near(asked, header)}; there are {', '.join(header[:8])}")
-    others = [name for name in header if name != client]
-    chosen = label or next((name for name in LABELS if name in others), (others or header)[-1])
+    others = [name for name in header if name != client] or header
+    chosen = label or label_of(others, note if named else None)
     if chosen == client:
         raise ValueError(f"the column {client} cannot be the label and the client")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
@@ -218,6 +219,17 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
         None if split is None else np.array([word.strip() == "test" for word in split]),
         clients,
     )
+
+
+def label_of(columns: Sequence[str], tell: Callable[[str], None] | None, known: Sequence[str] = LABELS) -> str:
+    """The column of the labels if dataset.label is not given: one of the ``known`` names, in any case of letters, else
+    the last one, which is told."""
+    for name in known:
+        if same := [column for column in columns if column.lower() == name]:
+            return name if name in same else same[0]
+    if tell is not None:
+        tell(f"dataset.label is not given: the last column, {columns[-1]}, is taken")
+    return columns[-1]
 
 
 def _classes(words: Sequence[str]) -> np.ndarray:
@@ -237,7 +249,7 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]], label: str
     of the label, the client or the split in a column that does not have it again."""
     names = {*LABELS, "split", label, client}
     return not any(map(_is_number, first)) or any(
-        word.strip() in names and all(word not in row[place : place + 1] for row in others)
+        names & {word.strip(), word.strip().lower()} and all(word not in row[place : place + 1] for row in others)
         for place, word in enumerate(first) if not _is_number(word)
     )  # fmt: skip
 
