@@ -329,6 +329,7 @@ def bomb(path: Path) -> None:
         ("a.csv", b"", "it is empty"),
         ("a.csv", b"a,b,y\n1,2,0\n1,x,1\n", "column b has 'x', which is no number"),
         ("a.csv", b"a,y\n1,0\n1\n", "line 3 has 1 values, the first one 2"),
+        ("a.csv", b"a,y\n\n1,0\n\n1\n", "line 5 has 1 values, the first one 2"),
         ("a.csv", b"a,y\n1,0\nnan,1\n1,1\n0,0\n", "not finite numbers; a.csv: line 3, column 1 (a) is nan; fill it"),
         ("a.csv", b"1,0\n2,1\n1,1\n0,nan\n", "labels must be classes, whole numbers or words: that of sample 3"),
         ("a.csv", b"1,2,0\n2,1e99,1\n1,1,1\n0,3,0\n", "line 2, column 2 is 1e99"),

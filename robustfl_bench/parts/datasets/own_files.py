@@ -185,15 +185,17 @@ def _npz(path: Path, client: str | None) -> Read:
 
 def _table(path: Path, label: str | None, client: str | None) -> Read:
     with open(path, newline="", encoding="utf-8-sig") as file:
-        rows = [row for row in csv.reader(file, strict=True) if row]
+        reader = csv.reader(file, strict=True)
+        numbered = [(reader.line_num, row) for row in reader if row]
+    rows = [row for _, row in numbered]
     if not rows:
         raise ValueError("it is empty")
     named = _is_header(rows[0], rows[1:], label, client)
     header = [word.strip() for word in rows.pop(0)] if named else [str(number) for number in range(len(rows[0]))]
     if "" in header:
         raise ValueError(f"column {1 + header.index('')} has no name: pandas writes its index so, unless index=False")
-    if odd := next((number for number, row in enumerate(rows, 1 + named) if len(row) != len(header)), None):
-        raise ValueError(f"line {odd} has {len(rows[odd - 1 - named])} values, the first one {len(header)}")
+    if odd := next(((line, len(row)) for line, row in numbered if len(row) != len(header)), None):
+        raise ValueError(f"line {odd[0]} has {odd[1]} values, the first one {len(header)}")
     if twice := next((name for place, name in enumerate(header) if name in header[:place]), None):
         raise ValueError(f"two columns are named {twice}: rename one")
     if not rows:
