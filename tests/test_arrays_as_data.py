@@ -188,6 +188,15 @@ def test_the_client_is_never_the_label_unless_it_is_said() -> None:
     assert sorted(torch.cat([data.train_x, data.test_x]).flatten().tolist()) == [0, 0, 1, 1]  # n is the last one
 
 
+def test_a_column_split_can_be_the_label_or_the_client_and_is_no_guess() -> None:
+    rows = "".join(f"{i % 3},{i},{'train' if i < 50 else 'test'}\n" for i in range(60))
+    Path("parts.csv").write_text(f"kind,n,split\n{rows}")
+    Path("labels.csv").write_text(f"label,n,split\n{rows}")
+    assert Arrays("parts.csv", label="split").class_names == ["test", "train"]
+    assert Arrays("labels.csv", client="split").owner_names == ["test", "train"]
+    assert Arrays("parts.csv").num_classes == 60 and len(loaded("parts.csv").test_y) == 10, "n is the last one"
+
+
 def test_numbered_columns_have_a_header_and_an_index_without_a_name_is_refused() -> None:
     """As pandas writes a table of numbered columns and a label."""
     lines = [f"{x[0]},{x[1]},{y}" for x, y in zip(X, Y, strict=True)]

@@ -203,12 +203,12 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
     for asked in (label, client):
         if asked is not None and asked not in header:
             raise ValueError(f"no column {asked!r}{near(asked, header)}; there are {', '.join(header[:8])}")
-    others = [name for name in header if name != client] or header
+    others = [name for name in header if name != client and not (named and name == "split")] or header
     chosen = label or label_of(others, note if named else None)
     if chosen == client:
         raise ValueError(f"the column {client} cannot be the label and the client")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    split = columns.pop("split", None) if named else None
+    split = columns.pop("split", None) if named and "split" not in (chosen, client) else None
     if split is not None and (other := {word.strip() for word in split} - {"train", "test"}):
         raise ValueError(f"the column split must be train or test, got {min(other)!r}")
     labels = _classes(columns.pop(chosen, ()))
