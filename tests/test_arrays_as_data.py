@@ -350,6 +350,18 @@ def bomb(path: Path) -> None:
         ("a.csv", b"a,split,y\n1,train,0\n2,valid,1\n", "must be train or test, got 'valid'"),
         ("a.csv", b"a,y\n1,0.5\n2,1\n", "labels must be classes"),
         ("a.csv", b"a,y\n1,0\n2,0\n", "two classes or more, got 1"),
+        ("a.csv", b"a;b;label\n1;2;0\n2;3;1\n", "must be separated by commas, but its first line is 'a;b;label'"),
+        ("a.csv", b"a\tb\n1\t2\n", "its values must be separated by commas, but its first line is 'a\\tb'"),
+        ("a.csv", "é,y\n1,0\n2,1\n".encode("latin-1"), "it is no text in UTF-8: save it as UTF-8"),
+        ("a.csv", "a,y\n1,0\n2,1\n".encode("utf-16"), "it is no text in UTF-8: save it as UTF-8"),
+        ("a.csv", "a,y\n1,0\n2,1\n".encode("utf-16-le"), "it is no text in UTF-8: save it as UTF-8"),
+        ("a.npz", b"a,y\n1,0\n", "it is damaged or no .npz (File is not a zip file): write it again"),
+        ("a.npz", {}, "it must have arrays x and y, or x_train, y_train, x_test, y_test; it has no arrays"),
+        ("a.npz", {"x_train": X, "y_train": Y, "x_test": X[:, :4], "y_test": Y},
+         "x_test must be as wide as x_train, (60, 5), got (60, 4)"),
+        ("a.npz", {"x_train": X, "y_train": Y, "x_test": X, "y_test": Y[:, None]},
+         "y_test must be as wide as y_train, (60,), got (60, 1)"),
+        ("empty", "folder", "the folder is empty; put a sub-folder of images for each class into it"),
         ("a.npz", {"x": X}, "must have arrays x and y"),
         ("a.npz", {"x": X, "y": Y[:9]}, "60 samples need as many labels (N,), got (9,)"),
         ("a.npz", {"x": X[:, 0], "y": Y}, "samples must be (N, d), or images"),
@@ -360,6 +372,8 @@ def bomb(path: Path) -> None:
 def test_what_cannot_be_data_is_one_line_with_exit_code_3(bench: Bench, name: str, content: Any, message: str) -> None:
     if isinstance(content, dict):
         saved(name, **content)
+    elif content == "folder":
+        Path(name).mkdir()
     elif content is not None:
         Path(name).write_bytes(content)
     with np.errstate(over="ignore"):

@@ -47,6 +47,8 @@ def read(path: str, digest: str | None, label: str | None, client: str | None) -
     """The data in a file or folder, read once for each of its states. Raises DataError."""
     place = Path(path).expanduser()
     state = state_of(place)
+    if not state and place.is_dir():
+        raise DataError(f"{path}: the folder is empty; put a sub-folder of images for each class into it")
     if not state:
         raise DataError(f"{path}: there is no such data file or folder of images; set dataset.path")
     if digest not in (None, found := digest_of(place)):
@@ -54,6 +56,7 @@ def read(path: str, digest: str | None, label: str | None, client: str | None) -
     return _read(place, state, label, client)
 
 
+_NO_TEXT = "it is no text in UTF-8: save it as UTF-8, with values separated by commas"
 _PROBLEMS = (ValueError, OverflowError, OSError, EOFError, MemoryError, csv.Error, zipfile.BadZipFile, zlib.error)
 
 
@@ -71,6 +74,8 @@ def _read(path: Path, state: object, label: str | None, client: str | None) -> O
         if path.suffix.lower() == ".csv":
             return _checked(*_table(path, label, client))
         raise ValueError("its name must end in .npz or .csv, or it must be a folder of images")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} cannot be used as data: {_NO_TEXT}") from error
     except _PROBLEMS as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"{path} cannot be used as data: {reason}") from error
@@ -161,6 +166,14 @@ def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: 
 
 
 def _npz(path: Path, client: str | None) -> Read:
+    try:
+        return _arrays(path, client)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"it is damaged or no .npz ({reason}): write it again with numpy.savez") from error
+
+
+def _arrays(path: Path, client: str | None) -> Read:
     with zipfile.ZipFile(path) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
     if sum(sizes.values()) > min(MOST, max(RATIO * path.stat().st_size, SLACK)):
@@ -172,7 +185,10 @@ def _npz(path: Path, client: str | None) -> Read:
         clients = None if client is None else arrays[client]
         for pair in PAIRS:
             if set(pair) <= set(names):
-                train_x, train_y, test_x, test_y = (arrays[name] for name in pair)
+                given = train_x, train_y, test_x, test_y = [arrays[name] for name in pair]
+                for name, train, other, test in zip(pair, given, pair[2:], given[2:], strict=False):
+                    if not train.ndim or test.ndim != train.ndim or test.shape[1:] != train.shape[1:]:
+                        raise ValueError(f"{other} must be as wide as {name}, {train.shape}, got {test.shape}")
                 is_test = np.repeat([False, True], [len(train_x), len(test_x)])
                 if clients is not None and clients.shape == (len(train_x),):  # test samples need none
                     clients = np.concatenate([clients, np.repeat(clients[:1], len(test_x))])
@@ -180,7 +196,9 @@ def _npz(path: Path, client: str | None) -> Read:
         for x, y in (("x", "y"), ("X", "y")):
             if {x, y} <= set(names):
                 return arrays[x], arrays[y], None, clients
-    raise ValueError(f"it must have arrays x and y, or {', '.join(PAIRS[0])}; it has {', '.join(names[:8])}")
+    raise ValueError(
+        f"it must have arrays x and y, or {', '.join(PAIRS[0])}; it has {', '.join(names[:8]) or 'no arrays'}"
+    )
 
 
 def _table(path: Path, label: str | None, client: str | None) -> Read:
@@ -190,6 +208,10 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
     rows = [row for _, row in numbered]
     if not rows:
         raise ValueError("it is empty")
+    if any("\0" in word for word in rows[0]):
+        raise ValueError(_NO_TEXT)
+    if len(rows[0]) == 1 and any(mark in rows[0][0].strip() for mark in ";\t"):
+        raise ValueError(f"its values must be separated by commas, but its first line is {rows[0][0][:40]!r}")
     named = _is_header(rows[0], rows[1:], label, client)
     header = [word.strip() for word in rows.pop(0)] if named else [str(number) for number in range(len(rows[0]))]
     if "" in header:
