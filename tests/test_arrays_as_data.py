@@ -478,6 +478,8 @@ def test_tables_have_labels_and_clients_by_name_and_splits() -> None:
 @pytest.mark.parametrize(
     ("given", "settings", "message"),
     [
+        (pd.DataFrame(), {}, "^dataset: the table has no columns$"),
+        (_frame()[["label"]], {}, "^dataset: the table has no columns of numbers beside label$"),
         (_frame(name="a"), {}, "the column 'name' has no numbers: leave it out"),
         (_frame(), {"dataset.client": "ward"}, "dataset has no column 'ward'; there are: c0, c1"),
         (_frame().assign(label=["a", None] * 30), {}, r"y\[1\] has no value: fill it, or leave the sample out"),

@@ -174,6 +174,12 @@ def test_a_mistake_is_one_line(bench: Bench, tmp_path: Path, words: list[str], m
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("rule", "given"), [(rb.Krum(2), "a Krum"), (3, "3"), (None, "None")])
+def test_what_is_no_rule_is_one_line(rule: Any, given: str) -> None:
+    with pytest.raises(rb.ConfigError, match=f"^judge takes the name of an option, .*, got {given}; fields are set.*$"):
+        rb.judge(rule)
+
+
 BROKEN = """
 from dataclasses import dataclass
 

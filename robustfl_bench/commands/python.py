@@ -133,10 +133,14 @@ def recommend(partition: str, attackers: float | str, server_data: bool = False,
 
 def judge(rule: Any, *overrides: str, **options: Any) -> Any:
     """A rule by its promises, its cost and paired comparisons, as ``robustfl-bench judge``: an option, ``module:Rule``,
-    or a class or function of a module."""
+    or a class or function of a module. Raises ConfigError for anything else."""
     from robustfl_bench.doors.api import objects
     from robustfl_bench.runner.config import outside
 
+    if not isinstance(rule, str | type) and not hasattr(rule, "__qualname__"):
+        given = repr(rule) if isinstance(rule, int | float | None) else f"a {type(rule).__name__}"
+        raise ConfigError(f"judge takes the name of an option, module:Rule, or a class or function, got {given}; "
+                          "fields are set by words: rb.judge('mkrum', 'aggregator.num_selected=2')")  # fmt: skip
     word = rule if isinstance(rule, str) else outside.word(objects.target_of(rule))
     return command("bench judge", word, *overrides, **{"format": "markdown", **options})
 

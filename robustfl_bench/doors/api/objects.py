@@ -224,12 +224,16 @@ def _of_dataset(
         columns = {str(name): value[name].to_numpy() for name in value.columns}
     else:
         return _of_pairs(value)
+    if not columns:
+        raise DataError("dataset: the table has no columns")
     others = [name for name in columns if name != client] or [*columns]
     chosen = label or label_of(others, tell, (*LABELS, "labels"))
     for name in (chosen, *([client] if client else [])):
         if name not in columns:
             raise DataError(f"dataset has no column {name!r}; there are: {', '.join(columns)}")
     rest = {name: np.asarray(column) for name, column in columns.items() if name not in (chosen, client)}
+    if not rest:
+        raise DataError(f"dataset: the table has no columns of numbers beside {chosen}")
     if odd := [name for name, column in rest.items() if column.dtype.kind not in "biuf"]:
         raise DataError(f"dataset: the column {odd[0]!r} has no numbers: leave it out, or make numbers of it "
                         "(pandas.get_dummies)")  # fmt: skip
