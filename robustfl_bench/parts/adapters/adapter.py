@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.errors import BrokenContract, ConfigError
+from robustfl_bench.base.errors import BrokenContract, ConfigError, one_line
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone, ServerView
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Adapter(Aggregator):
         except (ConfigError, BrokenContract):
             raise
         except Exception as error:  # somebody else's code can raise anything
-            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = one_line(error) or type(error).__name__
             raise ConfigError(f"{self._name} fails on {n} updates: {reason}") from error
         if not finite:
             raise ConfigError(f"{self._name} makes numbers that are not finite of {n} updates")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from robustfl_bench.base.console import note
-from robustfl_bench.base.errors import DataError, near
+from robustfl_bench.base.errors import DataError, near, one_line
 from robustfl_bench.base.regular import digest_of, state_of
 from robustfl_bench.parts.datasets.files import RATIO, SLACK
 
@@ -77,7 +77,7 @@ def _read(path: Path, state: object, label: str | None, client: str | None) -> O
     except UnicodeDecodeError as error:
         raise DataError(f"{path} cannot be used as data: {_NO_TEXT}") from error
     except _PROBLEMS as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error) or type(error).__name__
         raise DataError(f"{path} cannot be used as data: {reason}") from error
 
 
@@ -169,7 +169,7 @@ def _npz(path: Path, client: str | None) -> Read:
     try:
         return _arrays(path, client)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error) or type(error).__name__
         raise ValueError(f"it is damaged or no .npz ({reason}): write it again with numpy.savez") from error
 
 
