@@ -54,6 +54,15 @@ def test_what_comes_with_the_package_is_at_hand() -> None:
     assert any(row["name"] == "digits" for row in rb.command("data list"))
 
 
+def test_whether_the_server_has_data_is_true_false_or_a_word_of_the_command() -> None:
+    for has, words in ((True, (True, "yes")), (False, (False, "no"))):
+        assert all(rb.recommend("iid", 5, word, track="digits")["server_data"] is has for word in words)
+    with pytest.raises(rb.ConfigError, match="server_data takes True or False, got 'maybe'"):
+        rb.recommend("iid", 5, server_data="maybe")
+    with pytest.raises(rb.ConfigError, match="recommend has no 'format'"):
+        rb.recommend("iid", 5, format="csv")
+
+
 def test_a_config_is_composed_and_runs() -> None:
     config = rb.compose("attack=ipm", aggregator="krum", **SMALL)
     assert config["aggregator"]["num_byzantine"] == 1 and config["rounds"] == 2

@@ -122,10 +122,16 @@ def table(name: str | None = None, *overrides: str, **options: Any) -> Any:
     return command("results table", *([] if name is None else [name]), *overrides, **options)
 
 
-def recommend(partition: str, attackers: float | str, server_data: bool = False, **options: Any) -> Mapping[str, Any]:
+def recommend(
+    partition: str, attackers: float | str, server_data: bool | str = False, **options: Any
+) -> Mapping[str, Any]:
     """Which rule to use where data lie so at the clients, against a share of attackers, as ``robustfl-results
-    recommend``: its JSON."""
-    reads: dict[str, Any] = {"server_data": "yes" if server_data else "no", **options}
+    recommend``: its JSON. Raises ConfigError."""
+    if "format" in options:
+        raise ConfigError('recommend has no \'format\': it returns values; rb.command("results recommend") takes one')
+    if server_data not in (True, False, "yes", "no"):
+        raise ConfigError(f"server_data takes True or False, got {server_data!r}")
+    reads: dict[str, Any] = {"server_data": "yes" if server_data in (True, "yes") else "no", **options}
     printed = command("results recommend", partition=partition, attackers=attackers, format="json", **reads)
     advice: Mapping[str, Any] = json.loads(printed)
     return advice
