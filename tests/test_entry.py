@@ -1,5 +1,6 @@
 """The way into the four commands: versions, verbs and the reader that leaves."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -77,6 +78,15 @@ def test_help_shows_the_default_of_a_word(monkeypatch: pytest.MonkeyPatch, capsy
     with pytest.raises(SystemExit):
         results.main(["arena", "image", "--help"])
     assert "the track of the arena (silos)" in capsys.readouterr().out
+
+
+def test_an_interruption_while_words_are_read_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: argparse.ArgumentParser) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(argparse.ArgumentParser, "format_usage", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        results.main(["table", "boba/table2_mnist"])
 
 
 def test_a_version_waits_for_no_import() -> None:

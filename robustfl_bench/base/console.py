@@ -111,6 +111,10 @@ class Parser(argparse.ArgumentParser):
         except _HelpAsked:
             super().print_help()
             self.exit()
+        except AttributeError as error:  # of argparse's ``finally``, when Ctrl-C comes before what it puts back is kept
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
         finally:
             self._in_passes = False
 
