@@ -91,6 +91,7 @@ def test_what_is_no_file_is_refused(run: Path, capsys: pytest.CaptureFixture[str
     code, out, errors = run_cli(capsys, *asked)
     assert code in (2, 3) and not out and len(errors.splitlines()) == 1 and name in errors, (code, out, errors)
     assert "root:" not in errors and ("remove it" not in errors), "an advice for files of runs alone"
+    assert kind != "folder" or "Errno" not in errors, errors
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -146,3 +147,16 @@ def test_a_regular_file_is_read_up_to_a_size(tmp_path: Path) -> None:
         regular.read_bytes(tmp_path / "file", largest=3)
     with pytest.raises(regular.NotRegular, match="link is a link, which is not followed"):
         regular.read_bytes(tmp_path / "link")
+
+
+def test_a_folder_in_the_place_of_a_file_is_called_one_and_closed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, code in (("table --from", 3), ("recommend --partition iid --attackers 5 --from", 3), ("table", 2)):
+        place = (tmp_path / words.split()[0]).with_suffix(".yaml")
+        place.mkdir(exist_ok=True)
+        before = len(os.listdir("/dev/fd"))
+        assert run_cli(capsys, *words.split(), place)[::2] == (
+            code, f"robustfl-results: cannot read {place}: it is a folder\n"
+        )  # fmt: skip
+        assert len(os.listdir("/dev/fd")) == before

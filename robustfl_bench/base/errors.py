@@ -90,6 +90,11 @@ def one_line(error: object) -> str:
     return " ".join(str(error).split())
 
 
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in one line that does not name the file."""
+    return getattr(error, "strerror", None) or one_line(error)
+
+
 def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do. An error that no command expects, such as one of a rule
     from outside, has its type before it."""

@@ -128,7 +128,7 @@ def recommend(
     """Which rule to use where data lie so at the clients, against a share of attackers, as ``robustfl-results
     recommend``: its JSON. Raises ConfigError."""
     if "format" in options:
-        raise ConfigError('recommend has no \'format\': it returns values; rb.command("results recommend") takes one')
+        raise ConfigError("recommend has no 'format', as it returns values; rb.command('results recommend') takes one")
     if server_data not in (True, False, "yes", "no"):
         raise ConfigError(f"server_data takes True or False, got {server_data!r}")
     reads: dict[str, Any] = {"server_data": "yes" if server_data in (True, "yes") else "no", **options}

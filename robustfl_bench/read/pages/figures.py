@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import regular, trusted
 from robustfl_bench.base.console import printable
-from robustfl_bench.base.errors import ConfigError, DataError, one_line
+from robustfl_bench.base.errors import ConfigError, DataError, one_line, reason
 from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import curves
@@ -159,7 +159,7 @@ def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
             first = file.readline(_LONGEST).decode("utf-8", errors="replace")  # it may be compressed
         words = shlex.split(first.removeprefix("#")) if first.startswith("# ") else []
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {path}: {one_line(error)}") from error
+        raise ConfigError(f"cannot read {path}: {reason(error)}") from error
     return (words[0], frozenset(words[1:])) if words and "/" in words[0] else None
 
 

@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 
 from robustfl_bench.base.console import counted, say
-from robustfl_bench.base.errors import DataError, one_line, writable
+from robustfl_bench.base.errors import DataError, one_line, reason, writable
 from robustfl_bench.base.late import pd
 from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.runner.store import evidence, kept
@@ -98,7 +98,7 @@ def content(path: str | Path) -> tuple[bytes, bool]:
     except FileNotFoundError as error:
         raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
     except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read {path}: {one_line(error)}") from error
+        raise DataError(f"cannot read {path}: {reason(error)}") from error
 
 
 def _check_seals(path: str, lines: pd.DataFrame, unsealed: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from robustfl_bench.base import regular
-from robustfl_bench.base.errors import ConfigError, near, one_line
+from robustfl_bench.base.errors import ConfigError, near, one_line, reason
 from robustfl_bench.base.public import PACKAGE
 from robustfl_bench.base.trees import is_within, merge
 from robustfl_bench.runner.config import beyond, outside
@@ -100,7 +100,7 @@ def read_text(file: Path, absent: str, follow: bool = False) -> str:
     except FileNotFoundError:
         raise ConfigError(absent) from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {file}: {one_line(error)}") from None
+        raise ConfigError(f"cannot read {file}: {reason(error)}") from None
 
 
 def search(config_dir: str | Path | None = None) -> Search:
