@@ -932,6 +932,12 @@ def test_bad_arguments(
     assert told in err
 
 
+@pytest.mark.parametrize("words", ["status", "table", "recommend --partition iid --attackers 5", "arena"])
+def test_a_results_folder_without_a_name_is_refused(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    code, out, err = run_cli(capsys, *words.split(), "--results-dir", "")
+    assert (code, out) == (2, "") and "--results-dir must name a folder, got ''" in err and err.count("\n") == 1
+
+
 def test_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["status"], ["table"], ["plot", "recall", "--output", "x.png"], ["export", "--output", "x.csv"]):
         code, out, err = run_cli(capsys, *command, "--results-dir", tmp_path)

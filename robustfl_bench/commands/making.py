@@ -13,6 +13,7 @@ from typing import Annotated
 from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
+from robustfl_bench.commands.shared import check_results_dir
 from robustfl_bench.commands.verb import Allow, Argument, command
 from robustfl_bench.read.runs import archive, commands, origins, records
 from robustfl_bench.read.runs.where import where as chosen
@@ -38,6 +39,9 @@ class Making:
 
     results_dir: Annotated[str, Argument("of the runs (%(default)s)", "FOLDER")] = "results"
     jobs: Annotated[int, Argument("processes; -1: one for each core (%(default)s)", "N", read=_jobs)] = 1
+
+    def __post_init__(self) -> None:
+        check_results_dir(self.results_dir)
 
 
 def check_overrides(group: str, overrides: Sequence[str]) -> None:

@@ -24,6 +24,12 @@ SheetFormat = Annotated[str, Argument(choices=tuple(sheets.FORMATS))]
 ResultsFolder = Annotated[str | None, Argument(f"the results folder, which contains runs/ ({RESULTS})", "DIR")]
 
 
+def check_results_dir(folder: str | None) -> None:
+    """Raise ConfigError for an empty name, such as that of a variable of the shell that is not set."""
+    if folder is not None and not folder.strip():
+        raise ConfigError(f"--results-dir must name a folder, got {folder!r}; without the option it is {RESULTS}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSource:
     """The runs that a verb reads."""
@@ -40,6 +46,9 @@ class RunSource:
         bool, Argument("read also files without seals, or with older ones that leave the names of columns open")
     ] = False
     results_dir: ResultsFolder = None
+
+    def __post_init__(self) -> None:
+        check_results_dir(self.results_dir)
 
     @property
     def folder(self) -> str:
