@@ -567,6 +567,26 @@ def test_names_can_be_given_in_a_file(results: Path, capsys: pytest.CaptureFixtu
     assert run_cli(capsys, *asked, "--labels", "absent.yaml")[2] == "robustfl-results: --labels: no file absent.yaml\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        *((("--format", form), "--labels is for markdown, html, latex and") for form in ("text", "csv", "json")),
+        (("--format", "html", "--labels", "krum="), "--labels krum=: krum needs words, got ''"),
+        (("--format", "html", "--labels", "list.yaml"), "--labels list.yaml: krum needs words, got ['a', 'b']"),
+        (("--format", "html", "--labels", "none.yaml"), "--labels none.yaml: krum needs words, got None"),
+    ],
+)
+def test_names_that_nothing_shows_are_refused(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...],
+    message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(results)
+    Path("list.yaml").write_text("krum: [a, b]\n")
+    Path("none.yaml").write_text("krum:\n")
+    code, out, err = run_cli(capsys, "table", "--results-dir", results, "--labels", "boba=Ours", *words)
+    assert (code, out) == (2, "") and message in err and err.count("\n") == 1
+
+
 def test_an_axis_shows_a_narrow_band_alone(tmp_path: Path) -> None:
     for accuracy in (0.84, 0.9):
         make_run(tmp_path, accuracy=accuracy, seed=int(100 * accuracy))

@@ -78,9 +78,9 @@ def test_a_report_has_a_title_differences_and_its_tables_as_files(
         name: base64.b64decode(content).decode()
         for name, content in re.findall(r'<a download="(.+?)" href="data:text/plain;charset=utf-8;base64,(.+?)"', page)
     }
-    asked = ("table", "--results-dir", tmp_path, "--labels", "boba=Ours", "--format")
-    forms = {"final_accuracy.csv": "csv", "final_accuracy.tex": "latex"}
-    made = {name: run_cli(capsys, *asked, form)[1] for name, form in forms.items()}
+    asked = ("table", "--results-dir", tmp_path, "--format")
+    forms = {"final_accuracy.csv": ("csv",), "final_accuracy.tex": ("latex", "--labels", "boba=Ours")}
+    made = {name: run_cli(capsys, *asked, *form)[1] for name, form in forms.items()}
     assert files == made and "Ours & " in made["final_accuracy.tex"]
 
 

@@ -29,7 +29,7 @@ READ = {  # the words that name a path, by verb and argument; PATH has the endin
         "publish": "publish published --url https://example.org",
     }.items()},
     **{(name, "labels"): f"{words} --results-dir results --labels PATH.yaml" for name, words in {
-        "table": "table", "plot": "plot accuracy --output a.png", "report": "report",
+        "table": "table --format html", "plot": "plot accuracy --output a.png", "report": "report",
         "figure": "figure boba/fig12 --output a.png",
     }.items()},
 }  # fmt: skip

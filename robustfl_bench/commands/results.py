@@ -222,6 +222,8 @@ def table(
     of_latex = {"caption": caption, "label": label, "width": width, "bare": bare}
     if format != "latex" and (option := next(filter(of_latex.get, of_latex), "")):
         raise ConfigError(f"--{option} is for a LaTeX table; add --format latex")
+    if labels and layout != "paper" and format not in sheets.WITH_NAMES:
+        raise ConfigError(f"--labels is for {', '.join(sheets.WITH_NAMES)} and --layout paper; add --format markdown")
     if (caption or label) and len(value) > 1:
         raise ConfigError("--caption and --label are of one table; leave them out, or all but one --value")
     look = Look(layout == "compact", versus, caption, label, width, named(labels), bare)

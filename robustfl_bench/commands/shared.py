@@ -135,12 +135,19 @@ def named(labels: Sequence[str]) -> dict[str, str]:
     for label in labels:
         name, equals, value = label.partition("=")
         if equals:
-            words[name] = value
+            words[name] = _word(label, name, value)
         elif label.endswith((".yaml", ".yml")):
             content = options.read(Path(label), f"--labels: no file {label}")
             if not isinstance(content, dict):
                 raise ConfigError(f"{label} must hold NAME: WORDS, got {content!r}")
-            words |= {str(key): str(word) for key, word in content.items()}
+            words |= {str(key): _word(label, key, word) for key, word in content.items()}
         else:
             raise ConfigError(f"--labels takes NAME=WORDS or a YAML file, got {label!r}")
     return words
+
+
+def _word(label: str, name: object, word: object) -> str:
+    """The words for a name, as text. Raises ConfigError, which names the ``label``, where there are none."""
+    if not isinstance(word, str | bool | int | float) or not (text := str(word)).strip():
+        raise ConfigError(f"--labels {label}: {name!s} needs words, got {word!r}")
+    return text

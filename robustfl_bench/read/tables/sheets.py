@@ -322,6 +322,10 @@ FORMATS: dict[str, Callable[[Sequence[Sheet]], str]] = {
 }  # fmt: skip
 
 
+WITH_NAMES = ("markdown", "html", "latex")
+"""The formats for readers: with the names of ``with_names``."""
+
+
 def below(sheet: Sheet) -> list[str]:
     """The lines below a table in a format that has bold type."""
     return [*sheet.footnotes, *([f"bold: {sheet.bold}"] if sheet.bold else [])]
