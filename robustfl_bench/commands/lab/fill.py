@@ -91,7 +91,9 @@ def fill(asked: FilledTime) -> None:
     say(VALUES)
     say(f"speed: {known.source}")
     if asked.dry_run:
-        print(_described(_affordable(asked, named, known, 60 * asked.minutes), known))
+        stacks = _affordable(asked, named, known, 60 * asked.minutes)
+        nothing = f"nothing that is missing fits into {asked.minutes:g} minute{'s' * (asked.minutes != 1)}"
+        print(_described(stacks, known) if stacks else nothing)
         return
     made = list[Words]()
     try:
