@@ -195,6 +195,9 @@ def test_a_claim_gets_seeds_until_the_last_look(command: Any, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "undecided" in out and EXHAUSTED in out
     assert command("good") == 0 and command.made == [4, 2], "the same command finds nothing to do"
+    capsys.readouterr()
+    assert command("good", "--dry-run") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "open claims: 1; none has a next look"
 
 
 def test_a_dry_run_by_its_setting_makes_nothing(command: Any, capsys: pytest.CaptureFixture[str]) -> None:

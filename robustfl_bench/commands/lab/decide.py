@@ -143,7 +143,8 @@ def _preview(claims: Sequence[Open], asked: DecidedPaper) -> None:
         if asked.verbose:
             for cell, wanted in grouped((run.overrides, str(run.seed)) for run in step.runs).items():
                 print(f"    {commands.run((*cell, *asked.overrides), wanted, asked.making.results_dir)}")
-    print(f"open claims: {len(claims)}; their next looks, each alone, take {hours(total)} h of one core")
+    looks = f"their next looks, each alone, take {hours(total)} h of one core"
+    print(f"open claims: {len(claims)}; {looks if any(claim.next for claim in claims) else 'none has a next look'}")
 
 
 def _about(claim: Open) -> str:
