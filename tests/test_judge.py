@@ -160,6 +160,7 @@ def test_a_function_is_judged_and_its_runs_are_made_once(
     [
         (["no_such_rule"], "unknown aggregator 'no_such_rule'"),
         (["average"], "average would be compared with itself"),
+        (["mine:Mine", "--against", "mine:Mine"], "mine would be compared with itself"),
         (["krum", "--results-dir", ""], "--results-dir must name a folder, got ''"),
         (["krum", "--seeds", "1"], "--seeds must be >= 2, or no interval can be given; got 1"),
         (["krum", "--output", "page.pdf"], "--output must end in .md, .html, .txt, .tex, .json, .csv, got page.pdf"),
