@@ -47,6 +47,11 @@ def test_it_answers_as_the_command_does(runs: pd.DataFrame, capsys: pytest.Captu
     assert rb.table(format="text")._repr_markdown_().startswith("```")
 
 
+@pytest.mark.parametrize(("words", "settings"), [(("seed=0,0",), {}), ((), {"seed": [0, 0]})], ids=str)
+def test_a_run_that_a_sweep_asks_for_twice_is_one_row(words: tuple[str, ...], settings: dict[str, Any]) -> None:
+    assert len(rb.sweep(*words, **settings, **SMALL | {"model.hidden": [[4]]})) == 1
+
+
 def test_what_comes_with_the_package_is_at_hand() -> None:
     assert isinstance(rb.table("arfl/writers"), pd.DataFrame)
     assert rb.recommend("iid", 5, track="digits")["partition"] == "iid"

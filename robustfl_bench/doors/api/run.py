@@ -263,8 +263,8 @@ def made(listed: Sequence[tuple[str, ...]], config_dir: str | Path | None, n_job
 
 
 def table(asked: Sweep) -> "pd.DataFrame":
-    """The runs of a sweep that was made, one row each, in their order."""
-    return records.of_folders([cell.folder().path for cell in asked.listed])
+    """The runs of a sweep that was made, one row each, in their order; a run that is asked for twice has one."""
+    return records.of_folders([*dict.fromkeys(cell.folder().path for cell in asked.listed)])
 
 
 def _items(name: str, value: Any) -> Sequence[Any]:
