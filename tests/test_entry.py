@@ -116,7 +116,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
-@pytest.mark.parametrize("words", [["--list", "aggregator"], ["rounds=0"], ["--version"]])
+@pytest.mark.parametrize("words", [["--list", "aggregator"], ["rounds=0"], ["--version"], ["dry_run=true"]])
 def test_output_that_cannot_be_written_is_one_line(words: list[str], tmp_path: Path) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         command = [sys.executable, "-m", "robustfl_bench", *words]

@@ -22,8 +22,11 @@ INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 TRANSIENT = (errno.EIO, errno.EAGAIN, errno.ESTALE, errno.ETIMEDOUT)
 """Errors of a shared file system that can pass within seconds."""
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk that is full, or as full as the user may make it."""
+
 _REMEDIES = {
-    "free space for it": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    "free space for it": NO_SPACE,
     "check the disk or the connection to it and repeat the command": TRANSIENT,  # after several attempts
 }
 

@@ -10,7 +10,7 @@ from math import nan
 from typing import Any
 
 from robustfl_bench.base.console import note_once, report, say
-from robustfl_bench.base.errors import INTERRUPTED, ConfigError, check_package, exit_code, near
+from robustfl_bench.base.errors import INTERRUPTED, NO_SPACE, ConfigError, check_package, exit_code, near
 from robustfl_bench.commands import flags
 from robustfl_bench.runner.config import beyond, compose, options, request, words
 from robustfl_bench.runner.config.beyond import Beyond, ForHydra
@@ -35,9 +35,14 @@ def main() -> None:
     except Incomplete as error:
         sys.exit(exit_code(error))
     except Exception as error:
-        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+        if os.environ.get("HYDRA_FULL_ERROR") == "1" or _is_of_output(error):
             raise
         sys.exit(report(error))
+
+
+def _is_of_output(error: Exception) -> bool:
+    """Whether there is no space for what was printed, which ``entry`` reports: errors of our files name these."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in NO_SPACE
 
 
 def _obey(arguments: Sequence[str]) -> None:
