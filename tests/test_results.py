@@ -316,6 +316,8 @@ def test_status(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert any("average-lie-s1" in line and line.endswith("2/4 rounds") for line in lines)
     _, out, _ = run_cli(capsys, "status", "--all", "--results-dir", results)
     assert len(out.splitlines()) == 15 and "accuracy 95.0%" in out
+    make_run(results / "alone")
+    assert run_cli(capsys, "status", "--results-dir", results / "alone")[1].startswith("1 run in ")
 
 
 # --- tables --------------------------------------------------------------------------------------------------------

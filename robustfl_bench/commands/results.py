@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from robustfl_bench.base.console import answer_tab, as_json, printable, say
+from robustfl_bench.base.console import answer_tab, as_json, counted, printable, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.docs import guides
 from robustfl_bench.commands.pictures import figure, plot, report
@@ -55,7 +55,7 @@ def status(
         entries = map(_entry, (runs if all else runs[runs["state"] != "finished"]).to_dict("records"))
         print(as_json({"folder": source.folder, "counts": counts, "runs": list(entries)}), end="")
         return
-    print(f"{len(runs)} runs in {source.folder}: {', '.join(f'{n} {state}' for state, n in counts.items())}")
+    print(f"{counted(len(runs), 'run')} in {source.folder}: {', '.join(f'{n} {state}' for state, n in counts.items())}")
     lines = []
     for state in STATES:
         if state == "finished" and not all:
