@@ -208,7 +208,11 @@ def _words(error: Exception) -> str:
             path, dot, _ = str(match[1]).rpartition(".")
             node: DictConfig | None = getattr(error.__cause__, "parent_node", None)
             beside_it = [f"{path}{dot}{key}" for key in map(str, node or ()) if key != "_target_"]
-            return f"no setting {match[1]!r}{near(match[1], beside_it)}; robustfl-bench --cfg hydra shows all"
+            path, _, key = str(match[1]).rpartition(".")
+            launchers = options.names("hydra/launcher") if path == "hydra.launcher" else ()
+            able = [f"hydra/launcher={name}" for name in launchers if key in options.load(f"hydra/launcher/{name}")]
+            hint = f"add {' or '.join(able)}" if able else "robustfl-bench --cfg hydra shows all"
+            return f"no setting {match[1]!r}{near(match[1], beside_it)}; {hint}"
         if error.__cause__ is not None:
             text = f"{text}: {' '.join(str(error.__cause__).split())}"
     return text.split(" object_type=")[0].split(" full_key: ")[0].removeprefix("Error merging override ")

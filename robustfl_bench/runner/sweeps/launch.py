@@ -140,6 +140,8 @@ def _check_obeyed(asked: Launched) -> None:
             refused.append(f"the callback {type(callback).__name__} of jobs")
     if not is_ours:  # others write there
         Path(asked.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
+    if single := [word for word in runtime["overrides"]["hydra"] if word.lstrip("+").startswith("hydra.run.")]:
+        raise ConfigError(f"{single[0]} is for a single run; results_dir=FOLDER is where the runs of a sweep go")
     if refused:
         raise ConfigError(f"a sweep's runs are no jobs of Hydra: {', '.join(refused)}; hydra/launcher=basic obeys")
 
