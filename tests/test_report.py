@@ -152,7 +152,7 @@ def test_a_run_of_other_options_than_todays_has_no_command() -> None:
     ("arguments", "code", "told"),
     [
         (["--output", "report.pdf"], 2, "must end in .html"),
-        (["--output", "missing/folder/report.html"], 2, "cannot write missing/folder/report.html"),
+        (["--output", "/dev/null/report.html"], 2, "cannot write /dev/null/report.html"),
         (["--rows", "agregator"], 2, "did you mean aggregator"),
         (["--value", "final_acuracy"], 2, "did you mean final_accuracy"),
         (["--where", "attack=imp"], 3, "no run has attack=imp"),

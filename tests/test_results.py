@@ -822,6 +822,9 @@ def test_export(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     last = table[(table["aggregator"] == "boba") & (table["seed"] == 1) & (table["round"] == 4)]
     assert list(last["test_accuracy"]) == pytest.approx([0.92])
     assert run_cli(capsys, "export", "--results-dir", results, "--output", output)[0] == 0, "rows can be made again"
+    for words in ("export --output", "export --summary", "report --output"):
+        file = tmp_path / words.replace(" ", "_") / f"file.{'html' if 'report' in words else 'csv'}"
+        assert run_cli(capsys, *words.split(), file, "--results-dir", results)[0] == 0 and file.is_file()
 
 
 def test_export_of_rounds_replaces_no_kept_runs(
@@ -920,7 +923,7 @@ def test_export_holds_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.Monk
         (["plot", "accuracy", "--where", "aggregator=krum", "--output", "x.png"], 3, "none of these runs is finished"),
         (["plot", "accuracy"], 2, "--output"),
         (["export", "--output", "runs.xlsx"], 2, "must end in .csv"),
-        (["export", "--output", "missing/folder/runs.csv"], 2, "cannot write missing/folder/runs.csv"),
+        (["export", "--output", "/dev/null/runs.csv"], 2, "cannot write /dev/null/runs.csv"),
         (["stats"], 2, "invalid choice"),
         ([], 2, "required"),
     ],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from robustfl_bench.base.console import as_json
-from robustfl_bench.base.errors import ConfigError, writable
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
 from robustfl_bench.commands.shared import Conditions, Labels, PictureFormat, RunSource, named
 from robustfl_bench.commands.verb import Argument, JsonFormat, override
@@ -22,7 +22,7 @@ from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.read.tables import described
 from robustfl_bench.read.tables.layout import Look
-from robustfl_bench.runner.store.writing import write_atomically
+from robustfl_bench.runner.store.writing import write_output
 
 _SUFFIXES = (*SUFFIXES, ".csv")
 
@@ -204,6 +204,5 @@ def report(
         raise ConfigError(f"--output must end in .html, got {output!r}")
     look = Look(versus=versus, names=named(labels))
     page = page_of(runs.load(), rows, columns, value, where, title, look)
-    with writable(path):
-        write_atomically(path, page)
+    write_output(path, page)
     print(path)

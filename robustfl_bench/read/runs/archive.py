@@ -284,6 +284,7 @@ def write_rounds(runs: pd.DataFrame, path: str) -> int:
             yield text.getvalue().encode()
 
     with writable(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         stream_atomically(Path(path), lines)
     return count
 

@@ -19,7 +19,7 @@ from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.runner.store import evidence, kept
 from robustfl_bench.runner.store.kept import SEAL, SUPERSEDES, sealer
 from robustfl_bench.runner.store.results import fault_of_lines
-from robustfl_bench.runner.store.writing import Damaged, write_atomically
+from robustfl_bench.runner.store.writing import Damaged, write_output
 
 NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
 FACTS = ("run", "run_id", "state", "scale", *NUMBERS, "recall", "reference_id", "error", "commit", "device",
@@ -137,8 +137,7 @@ def write(path: str, lines: pd.DataFrame) -> None:
     """Write lines as a file, with their seals. Raises ConfigError for a file that cannot be written."""
     sealed = lines.assign(**{SEAL: _seals(lines, with_names=True)})
     text = sealed.to_csv(index=False, lineterminator="\n").encode()
-    with writable(path):
-        write_atomically(Path(path), gzip.compress(text, mtime=0) if path.endswith(".gz") else text)
+    write_output(Path(path), gzip.compress(text, mtime=0) if path.endswith(".gz") else text)
 
 
 def add(path: str, lines: pd.DataFrame) -> None:
