@@ -472,7 +472,7 @@ def test_tables_have_labels_and_clients_by_name_and_splits() -> None:
     split = rb.run(dataset={"train": _frame().iloc[:50], "test": _frame().iloc[50:]}, **SMALL)
     assert split.metrics.equals(rb.run(dataset=(X[:50], Y[:50], X[50:], Y[50:]), **SMALL).metrics)
     both = rb.sweep(dataset=[_frame(), (X, Y)], **SMALL | {"model.hidden": [[4]]})
-    assert list(both["state"]) == ["finished"] * 2 and both["final_accuracy"].nunique() == 1
+    assert list(both["state"]) == ["finished"], "the same samples are the same run"
 
 
 @pytest.mark.parametrize(
