@@ -201,9 +201,9 @@ def test_rules_that_met_no_search_lead_nowhere_and_may_all_be_below_the_server(
 
 @pytest.mark.parametrize(
     ("partition", "attackers", "words"),
-    [("dirchlet", "0.2", "unknown partition 'dirchlet'; did you mean mild_dirichlet"),
+    [("dirchlet", "0.2", "unknown partition 'dirchlet'; did you mean dirichlet or mild_dirichlet"),
      ("", "0.2", "unknown partition"), ("iid", "0.3", "--attackers 0.3 was not run; known: 0.2, 0.4"),
-     ("iid", "few", "--attackers few was not run")],
+     ("iid", "few", "--attackers takes a share of the clients, such as 0.2 or 20%, or a number, got 'few'")],
 )  # fmt: skip
 def test_unknown_panels_are_one_line(arena: Arena, partition: str, attackers: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
