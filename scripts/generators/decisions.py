@@ -142,7 +142,7 @@ def elsewhere(case: Facts, track: str, arena: Arena) -> Facts | None:
 
 def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
     """The table of README.md with its conditions, in Markdown."""
-    rows, options, untried = [], list[str](), set[str]()
+    rows, options = [], list[str]()
     for words, partition, reads in ROWS:
         of_case = [case for case in known if (case["book"], case["partition"], case["server_data"])
                    == ("plain", partition, reads)]  # fmt: skip
@@ -151,13 +151,10 @@ def table(known: Sequence[Facts], arenas: Mapping[str, Arena]) -> str:
             continue
         case = min(of_case, key=lambda case: (case["use"] is None, case["attackers"]))
         place = words.format(samples=case["own_samples"].removeprefix("own "), clients=case["clients"])
-        left = ", ".join(case["not_tried"])
-        rows.append([f"{place}, {share_of(case)} attack", *_answer(case),
-                     "the same" if left in untried else left])  # fmt: skip
-        untried.add(left)
+        rows.append([f"{place}, {share_of(case)} attack", *_answer(case), ", ".join(case["not_tried"])])
         options += [case["use"]["option"]] if case["use"] else []
     for above, row in reversed([*pairwise(rows)]):
-        row[2:4] = ["the same" if cell and cell == above[at] else cell for at, cell in enumerate(row[2:4], 2)]
+        row[2:] = ["the same" if cell and cell == above[at] else cell for at, cell in enumerate(row[2:], 2)]
     rows.append(_backdoor(arenas.get(IMAGES)))
     rules = ",".join(dict.fromkeys([*options, ALONE, "average"]))
     own = f"`robustfl-bench -m dataset=arrays dataset.path=FILE.csv aggregator={rules} attack=none,ipm,lie`"
