@@ -52,7 +52,7 @@ def judge(asked: JudgedRule) -> None:
     check_overrides("aggregator", asked.overrides)
     name = options.label("aggregator", asked.rule)
     rivals = list(dict.fromkeys([*studies.RIVALS, asked.against]))
-    if name in rivals or asked.rule == asked.against:
+    if {name, asked.rule} & {*rivals}:
         raise ConfigError(f"{name} would be compared with itself; name another rule, or another one --against")
     base = ["+experiment=arena/digits_rates", "num_byzantine=5", "lr=1"]
     setting = compose.resolve([*base, f"aggregator={asked.rule}", *asked.overrides]).config
