@@ -39,11 +39,12 @@ def opened(path: str | Path, follow: bool = False) -> Iterator[BinaryIO]:
         if error.errno == errno.ELOOP:
             raise NotRegular(f"{path.name} is a link, which is not followed") from None
         raise
-    if stat.S_ISDIR(os.fstat(descriptor).st_mode):  # for which fdopen would leave the descriptor open
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(kind):  # for which fdopen would leave the descriptor open
         os.close(descriptor)
         raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if not stat.S_ISREG(kind):
             raise NotRegular(f"{path.name} is no regular file")
         yield file
 

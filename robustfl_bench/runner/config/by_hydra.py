@@ -214,5 +214,5 @@ def _words(error: Exception) -> str:
             hint = f"add {' or '.join(able)}" if able else "robustfl-bench --cfg hydra shows all"
             return f"no setting {match[1]!r}{near(match[1], beside_it)}; {hint}"
         if error.__cause__ is not None:
-            text = f"{text}: {' '.join(str(error.__cause__).split())}"
+            text = f"{text}: {one_line(error.__cause__)}"
     return text.split(" object_type=")[0].split(" full_key: ")[0].removeprefix("Error merging override ")
