@@ -140,6 +140,10 @@ def test_lie_z_of_the_papers(n, b, z):
     assert lie_z(n, b) == pytest.approx(z, abs=6e-4 if z in (0.286, 0.084, 0.842) else 5e-5)
 
 
+def test_lie_z_of_a_round_of_attackers_alone_is_that_of_a_majority():
+    assert lie_z(2, 2) == lie_z(4, 4) == 0.0
+
+
 @pytest.mark.parametrize("sign", ["minus", "plus"])
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_lie(sign, ddof):

@@ -104,6 +104,16 @@ MISTAKES = [
     (["aggregator=b_krum", "aggregator.rule=5"], 2, ["aggregator.rule must be a subclass of"]),
     (["dataset.scaling=${nowhere}"], 2, ["nowhere"]),
     (["attack=label_flip"], 2, ["LabelFlip trains on the Byzantine clients' own data, but added clients hold none"]),
+    (
+        ["attack=ipm", "num_clients=10", "num_byzantine=5", "participation=0.2", "rounds=200"],
+        2,
+        [
+            "attack InnerProductManipulation needs the updates of honest clients, and in round 6",
+            "set participation_by=kind",
+        ],
+    ),
+    (["seed=a", "rounds=b"], 2, ["seed must be of type int, got 'a'; rounds must be of type int, got 'b'"]),
+    (["lr=inf"], 2, ["lr must be a finite number > 0, got inf"]),
     (["results_dir=own.py"], 2, ["error: results_dir=own.py is a file; it must be a folder"]),
     (["-m", "results_dir=own.py/x"], 2, ["error: results_dir=own.py/x: own.py is a file; it must be a folder"]),
     (["--rounds=2"], 2, ["no option --rounds; settings are written rounds=2, without --"]),

@@ -146,6 +146,17 @@ class LateNan(Mean):
         return Aggregate(updates.matrix.mean(dim=0) * (float("nan") if server.round == 2 else 1))
 
 
+class LateShort(Mean):
+    def aggregate(self, updates, server):
+        return Aggregate(updates.matrix.mean(dim=0)[: 1 if server.round == 2 else None])
+
+
+class LateWeights(Mean):
+    def aggregate(self, updates, server):
+        even = torch.full((updates.n,), 1 / updates.n, dtype=torch.float64)
+        return Aggregate(updates.matrix.mean(dim=0), weights=even if server.round == 2 else None)
+
+
 class Squares(Mean):
     def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0) / updates.matrix.square().sum(dim=0).add(1) * float("inf"))
@@ -203,6 +214,10 @@ class Deals(Partition):
         changed = {"same": parts[1], "empty": parts[0][:0], "beyond": parts[0] + 10**6, "words": parts[0] / 2,
                    "list": list(parts[0])}
         return [changed[self.kind], *parts[1:]]
+
+
+def deals_one(labels, num_clients, rng):
+    return [np.arange(len(labels))]
 
 
 @dataclass(frozen=True)
@@ -295,6 +310,21 @@ def test_a_partition_that_cannot_be_right_is_named_in_one_line(bench: Bench, kin
     bench(*RUN[:3], "partition=misbehaving:Deals", f"partition.kind={kind}").refused(1, f"partition Deals {line}")
 
 
+def test_a_part_that_fails_before_the_first_round_leaves_its_traceback(bench: Bench, tmp_path: Path) -> None:
+    bench(*RUN[:3], "partition=misbehaving:Deals").refused(1, "KeyError: ''", "error.txt")
+    summary = _only_summary(tmp_path / "results")
+    assert (summary["status"], summary["error"]) == ("failed", "KeyError: ''")
+    ((_, folder),) = run_folders(tmp_path / "results").items()
+    assert "in __call__" in (folder / "error.txt").read_text()
+    assert bench(*RUN[:3], "partition=misbehaving:Deals", "partition.kind=same").code == 1
+
+
+def test_what_is_adapted_has_its_own_name_in_messages(bench: Bench) -> None:
+    bench(*RUN[:3], "partition=misbehaving:deals_one").refused(
+        1, "partition deals_one gave 1 clients samples, expected"
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
@@ -313,6 +343,21 @@ def test_a_rule_that_makes_nan_of_sane_updates_fails_by_name_and_round(bench: Be
     assert outcome.code == 1
     assert "aggregator LateNan returned a non-finite aggregate in round 3, from finite updates" in outcome.err
     assert _only_summary(tmp_path / "results")["status"] == "failed"
+    (rows,) = (len(table) for table in map(records.metrics, run_folders(tmp_path / "results").values()))
+    assert rows == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("LateShort", "aggregator LateShort returned a vector of shape (1,) float32; (310,) float32"),
+        ("LateWeights", "round 3 has other columns in metrics.csv than the first round: byzantine_accepted, byz"),
+    ],
+)
+def test_a_rule_that_changes_what_it_returns_is_stopped_in_that_round(
+    bench: Bench, tmp_path: Path, rule: str, line: str
+) -> None:
+    bench(*RUN, f"aggregator._target_=misbehaving.{rule}").refused(1, line)
     (rows,) = (len(table) for table in map(records.metrics, run_folders(tmp_path / "results").values()))
     assert rows == 2
 

@@ -46,6 +46,26 @@ def words(round):
     return {"of": [round, 1]}
 
 
+def asks(acc):
+    return acc
+
+
+def changes(round):
+    return {"even" if round % 4 else "odd": 1.0}
+
+
+def recall_0(accuracy):
+    return 1
+
+
+def lr(round):
+    return 1
+
+
+def worst_of(accuracy):
+    return 1
+
+
 def leaves():
     raise SystemExit(0)
 
@@ -102,6 +122,19 @@ def test_functions_of_python_are_given_as_they_are(mine: str) -> None:
         ("metrics=worst", 2, "metrics takes functions, module:function or a list of them, got 'worst'"),
         ("metrics=mine_m:nothing", 2, "metrics: cannot import mine_m:nothing"),
         ("metrics=mine_m:recall", 2, "metrics: recall is the name of another metric"),
+        ("metrics=mine_m:recall_0", 2, "metrics: recall_0 is the name of another metric"),
+        ("metrics=mine_m:lr", 2, "metrics: lr is the name of another metric"),
+        ("metrics=[mine_m:worst,mine_m:worst_of]", 2, "metrics: worst_of and worst would share columns"),
+        (
+            "metrics=mine_m:changes",
+            1,
+            "round 4 has other columns in own_metrics.csv than the first round: changes_even, ",
+        ),
+        (
+            "metrics=mine_m:asks",
+            2,
+            "metric asks asks for acc (did you mean accuracy?); there are: round, accuracy, los",
+        ),
         ("metrics=mine_m:word", 1, "metric word must return a number, or numbers by name, got 'good'"),
         (
             "metrics=robustfl_bench.metrics:client_accuracy dataset=linear_mixture partition=natural",
@@ -189,3 +222,16 @@ def test_the_accuracy_of_every_client_is_on_samples_that_nobody_trained_on(
     assert all(held == (int(0.2 * (held + own)) if natural else 0) for held, own in sizes.values())
     if natural:
         assert all(row[f"samples_own_{i}"] == row[f"samples_held_{i}"] == float(i) for i in ids)
+
+
+def test_a_client_too_small_to_hold_samples_out_leaves_the_others_their_own(mine: str) -> None:
+    """Of the last of four sites, whose labels are turned around, nothing is learned by who looks at all test data."""
+    rng, site = np.random.default_rng(0), np.repeat(["a", "b", "c", "d", "tiny"], [120, 80, 80, 60, 2])
+    x = rng.normal(size=len(site))
+    data = pd.DataFrame({"x": x, "label": (x > 0) ^ (site == "d"), "site": site}).astype({"label": int})
+    row = rb.run(dataset=data, partition="natural", num_clients=5, num_byzantine=0, rounds=20, eval_every=20, lr=0.3,
+                 validation_share=0.2, metrics=client_accuracy, **{"dataset.client": "site", "model.hidden": []}
+                 ).own_metrics.iloc[-1].to_numpy()  # fmt: skip
+    _, worst, worst_tenth, mean, *clients = row
+    assert max(clients[3], worst, worst_tenth) < 0.2 and min(clients[:3]) > 0.8 and np.isnan(clients[4])
+    assert mean == pytest.approx(np.mean(clients[:4]))

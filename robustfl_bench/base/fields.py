@@ -61,6 +61,11 @@ class Option:
             return "" if self.low == -math.inf else f"{'>=' if self.ends[0] == '[' else '>'} {self.low:g}"
         return f"in {self.ends[0]}{self.low:g}, {self.high:g}{self.ends[1]}"
 
+    def instead_of(self, value: Any) -> str:
+        """``allowed`` in place of a value that is not: of an infinite one, a finite number."""
+        is_infinite = isinstance(value, float) and math.isinf(value)
+        return f"a finite number {self.allowed}".rstrip() if is_infinite else self.allowed
+
     def allows(self, value: Any) -> bool:
         """Whether a word is among the choices, or a number in the range."""
         if self.choices:
@@ -92,8 +97,9 @@ class Option:
             item = get_args(kind)[0]
             fits = _is_list(value) and all(_is_number(each, item) and self.allows(each) for each in value)
             return f"a list of {_NUMBERS[item]}s {self.allowed}".rstrip() if item in _NUMBERS and not fits else ""
-        checked = kind in _NUMBERS or self.choices
-        return "" if not checked or self.allows(value) else self.allowed or "a number"  # NaN is in no range
+        if not (kind in _NUMBERS or self.choices) or self.allows(value):
+            return ""
+        return self.instead_of(value) or "a number"  # NaN is in no range
 
 
 def _is_number(value: Any, kind: Any) -> bool:

@@ -432,6 +432,8 @@ def _check_crafted(attack: Attack, view: AttackView, case: str) -> Crafted:
     _require(same, attack, "untouched", f"it writes into what it remembered: {case}")
     tensors = all(isinstance(value, Tensor) for value in crafted.memory.values())
     _require(tensors, attack, "memory", f"must hold tensors: {case}")
+    own = {*attack.reports} - {"success_rate"}  # which is the column of an attack with a goal
+    _require(crafted.notes.keys() <= own, attack, "reports", f"it reports {sorted(crafted.notes)}: {case}")
     return crafted
 
 
@@ -440,8 +442,8 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
     """Check the crafted updates and the poisoned samples of an attack.
 
     Crafted updates must be finite float32, (b, d) or (d,), and the same for the same view, and the honest updates must
-    not change, also in a second round with the memory of the first. Poisoning must give samples with one label each,
-    the same for the same shard, and must not change the shard.
+    not change, also in a second round with the memory of the first. Its notes must be among its ``reports``. Poisoning
+    must give samples with one label each, the same for the same shard, and must not change the shard.
 
     ``shard`` returns a client's data of the kind that the attack needs. On other data an attack may raise ConfigError.
     The promises of ATTACK_PROMISES that the attack's ``exempt`` names with a reason are not checked.

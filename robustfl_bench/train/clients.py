@@ -14,6 +14,7 @@ from torch import Tensor
 
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.read_only import called
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Population
 from robustfl_bench.parts.attacks.base import Attack, Shard
@@ -154,7 +155,7 @@ class Clients:
         s = self.settings
         if s.byzantine_placement == "add":
             raise ConfigError(
-                f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients "
+                f"{called(attack)} trains on the Byzantine clients' own data, but added clients "
                 "hold none: set byzantine_placement=replace"
             )
         own = self.unpoisoned(ids)

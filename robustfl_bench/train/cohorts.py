@@ -10,6 +10,7 @@ import numpy as np
 
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract
+from robustfl_bench.base.read_only import called
 from robustfl_bench.parts.protocols.state import Cohort, State
 from robustfl_bench.train import participation
 from robustfl_bench.train.model_choice import Choice
@@ -51,8 +52,7 @@ class Cohorts:
             drawn = availability(n, rng)
             fine = isinstance(drawn, np.ndarray) and drawn.shape == (n,) and bool(((drawn >= 0) & (drawn <= 1)).all())
             if not fine:
-                name = type(availability).__name__
-                raise BrokenContract(f"availability {name} must return an array ({n},) of shares in [0, 1]")
+                raise BrokenContract(f"{called(availability)} must return an array ({n},) of shares in [0, 1]")
             return drawn
 
         work = self.draw("availability", round, shares)

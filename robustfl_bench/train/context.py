@@ -14,6 +14,7 @@ from torch import Tensor
 
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged
+from robustfl_bench.base.read_only import called
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.network.samples import Population, Samples
 from robustfl_bench.numerics.questions import Questions
@@ -144,8 +145,7 @@ class Context(RoundContext):
         except (ArithmeticError, ValueError, RuntimeError) as error:  # for example from linear algebra
             if (largest := checks.largest_of(updates)) < checks.HUGE:
                 raise
-            name = type(parts.aggregator).__name__
-            reason = f"aggregator {name} failed with updates of up to {largest:.0e} ({error})"
+            reason = f"{called(parts.aggregator)} failed with updates of up to {largest:.0e} ({error})"
             raise Diverged(self.model.round + 1, reason) from error
 
     def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor | None:

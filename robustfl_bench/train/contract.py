@@ -1,5 +1,5 @@
-"""Checks of the parts of a run against the contracts of their base classes, on the first call of each part, and of
-every round for numbers that are not finite."""
+"""Checks of the parts of a run against the contracts of their base classes: in every round of what they return, and on
+their first call of what they do to what they are given and to themselves."""
 
 import copy
 import zlib
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base.errors import BrokenContract, Diverged
+from robustfl_bench.base.read_only import called
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates, all_finite
 from robustfl_bench.parts.aggregators.base import Aggregator, no_aggregate
@@ -23,7 +24,8 @@ Returned = TypeVar("Returned")
 
 
 class Contract:
-    """Checks the first call of each kind of part in a process, at the cost of two passes over the round's matrix."""
+    """Checks each call of a part, and the first one of each kind in a process at the cost of two passes over the
+    round's matrix."""
 
     def __init__(self) -> None:
         self._kept: set[str] = set()
@@ -36,16 +38,19 @@ class Contract:
         work: Callable[[], Returned],
         fault: Callable[[Returned], str],
     ) -> Returned:
-        """Returns the result of ``work``. Raises BrokenContract if ``fault`` finds a fault in it, if the matrix
-        ``given`` (n, d) was changed, or if the part keeps state on itself."""
+        """Returns the result of ``work``. Raises BrokenContract if ``fault`` finds a fault in it, and on the first call
+        if the matrix ``given`` (n, d) was changed, or if the part keeps state on itself."""
         if kind in self._kept:
-            return work()
-        before, state = _checksum(given), _state(part)
-        returned = work()
-        wrong = fault(returned) or ("" if _checksum(given) == before else "wrote into the updates that it was given")
-        wrong = wrong or state_fault(state, _state(part))
+            returned = work()
+            wrong = fault(returned)
+        else:
+            before, state = _checksum(given), _state(part)
+            returned = work()
+            wrong = fault(returned)
+            wrong = wrong or ("" if _checksum(given) == before else "wrote into the updates that it was given")
+            wrong = wrong or state_fault(state, _state(part))
         if wrong:
-            raise BrokenContract(f"{kind} {type(part).__name__} {wrong}")
+            raise BrokenContract(f"{called(part)} {wrong}")
         self._kept.add(kind)
         return returned
 
@@ -108,7 +113,7 @@ def dealt(partition: Partition, found: Sequence[np.ndarray], clients: int, sampl
     elif "empty" not in partition.exempt and not all(map(len, parts)):
         fault = "gave a client no samples"
     if fault:
-        raise BrokenContract(f"partition {type(partition).__name__} {fault}")
+        raise BrokenContract(f"{called(partition)} {fault}")
     return parts
 
 
@@ -174,10 +179,10 @@ def _tensor_fault(
     dtype: torch.dtype,
     device: torch.device | None = None,
 ) -> str:
-    wanted = f"{' or '.join(map(str, shapes))} {dtype}".replace("torch.", "")
-    if not isinstance(value, Tensor):
-        return f"returned {what} that are a {type(value).__name__}; a tensor {wanted} is needed"
-    if tuple(value.shape) not in shapes or value.dtype != dtype:
+    if not isinstance(value, Tensor) or tuple(value.shape) not in shapes or value.dtype != dtype:
+        wanted = f"{' or '.join(map(str, shapes))} {dtype}".replace("torch.", "")
+        if not isinstance(value, Tensor):
+            return f"returned {what} that are a {type(value).__name__}; a tensor {wanted} is needed"
         got = f"{tuple(value.shape)} {value.dtype}".replace("torch.", "")
         return f"returned {what} of shape {got}; {wanted} is needed"
     if device is not None and value.device != device:
@@ -200,7 +205,7 @@ HUGE = torch.finfo(torch.float32).max ** 0.5
 def non_finite_aggregate(rule: Aggregator, updates: Updates, number: int) -> Exception:
     """The error for a non-finite aggregate: Diverged if the updates are so large that float32 overflows, else
     BrokenContract of the rule."""
-    what, largest = f"aggregator {type(rule).__name__} returned a non-finite aggregate", largest_of(updates)
+    what, largest = f"{called(rule)} returned a non-finite aggregate", largest_of(updates)
     if largest < HUGE:
         return BrokenContract(f"{what} in round {number}, from finite updates of at most {largest:.0e}")
     return Diverged(number, f"{what}, from updates of up to {largest:.0e}")

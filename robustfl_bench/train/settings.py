@@ -79,7 +79,7 @@ class Settings(Switches, Execution, Defining):
         for name, (option, wanted) in options_of(Settings).items():
             if (value := getattr(self, name)) is not None and not option.allows(value):
                 null = "null or " if NoneType in get_args(wanted) and not option.choices else ""
-                found.append(f"{name} must be {null}{option.allowed}, got {value!r}")
+                found.append(f"{name} must be {null}{option.instead_of(value)}, got {value!r}")
         for name, folder in (("results_dir", self.results_dir), ("data_dir", self.data_dir)):
             if folder is not None and not folder.strip():
                 found.append(f"{name} must name a folder, got {folder!r}")

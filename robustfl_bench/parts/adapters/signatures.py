@@ -104,6 +104,14 @@ def call(asked: Any, *first: Any, **given: Callable[[], Any]) -> Any:
     return asked(*first, **{name: make() for name, make in given.items() if name in names and name not in fixed})
 
 
+def required(asked: Any) -> list[str]:
+    """The arguments without a default that can be given by name."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [
+        name for name, one in _parameters(asked).items() if one.kind in kinds and one.default is inspect.Parameter.empty
+    ]
+
+
 def built(adapter: str, found: Any, arguments: Mapping[str, Any]) -> Any:
     """What an adapter, by its public name, calls, with the arguments of a config: an object of a class, or a
     ``FunctionCall``."""

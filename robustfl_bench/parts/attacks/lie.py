@@ -16,10 +16,10 @@ from robustfl_bench.parts.attacks.base import Attack, AttackView
 def lie_z(n: int, num_byzantine: int) -> float:
     """The paper's z = Phi^-1((n - floor(n/2 + 1)) / (n - b)), the largest shift that still looks like a majority.
 
-    If the attackers are a majority themselves, or with too few clients, the quantile is outside (0, 1), where z is not
-    defined; the quantile is then taken half a client away from the end of that interval.
+    If the attackers are a majority themselves or alone, or with too few clients, the quantile is outside (0, 1), where
+    z is not defined; the quantile is then taken half a client away from the end of that interval.
     """
-    honest = n - num_byzantine
+    honest = max(n - num_byzantine, 1)
     quantile = (n - (n // 2 + 1)) / honest
     margin = 0.5 / honest
     return NormalDist().inv_cdf(min(max(quantile, margin), 1 - margin))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -48,7 +49,8 @@ class Data:
     come with the ``vectors`` (V, e) of their words; images with their ``scaling``. For regression, ``train_y`` is
     float32, (N,) or (N, t). A data set may give the client of each training sample, ``owners`` (N,), and the cluster
     (of K) of each sample, ``clusters`` (N,) and ``test_clusters``. Generated data also have the true parameters of the
-    clusters, ``truth`` (K, d) float64.
+    clusters, ``truth`` (K, d) float64. ``inputs`` says what makes samples of a user's files inputs of a model: a sample
+    minus ``mean``, divided by ``sd``; and the names of the ``classes``.
 
         >>> from pathlib import Path
         >>> import robustfl_bench as rb
@@ -68,6 +70,7 @@ class Data:
     clusters: Tensor | None = None
     test_clusters: Tensor | None = None
     truth: Tensor | None = None
+    inputs: Mapping[str, Any] | None = None
 
     def to(self, device: torch.device) -> Data:
         """The same data on ``device``."""

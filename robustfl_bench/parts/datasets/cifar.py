@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.errors import DataError, one_line
 
 PIXELS = 3 * 32 * 32
 
@@ -61,7 +61,7 @@ def parse_python(
         # bytes: Python 2 wrote the official files, whose strings are the pixels too
         batch = RecordingUnpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:  # a damaged pickle can raise anything
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise DataError(f"{path}: not a CIFAR batch, cannot be unpickled: {reason}") from error
     if not isinstance(batch, dict):
         raise DataError(f"{path}: not a CIFAR batch, expected a pickled dict, got {type(batch).__name__}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, one_line
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.parts.models.base import Model
 
@@ -66,7 +66,7 @@ class Vgg16(Model):
         try:
             held = torch.load(str(self.weights), map_location="cpu", weights_only=True)
         except (RuntimeError, UnpicklingError, EOFError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = one_line(error)[:200]
             raise ConfigError(f"model.weights: {self.weights} cannot be read as a file of tensors: {reason}") from error
         own = module.state_dict()
         if not isinstance(held, dict) or set(held) != set(own) or not all(isinstance(v, Tensor) for v in held.values()):

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.errors import ConfigError, DataError, one_line
 from robustfl_bench.parts.partitions.base import Partition
 
 COLUMNS = ("sample", "client")
@@ -79,7 +79,7 @@ class FromFile(Partition):
             known = [name for name in (*COLUMNS, "label") if name in header]
             return {name: np.array([int(value) for value in table[name]], dtype=np.int64) for name in known}
         except (ValueError, OverflowError, csv.Error) as error:
-            reason = " ".join(str(error).split())
+            reason = one_line(error)
             raise DataError(f"{self.path} is no partition (a CSV with {','.join(COLUMNS)}): {reason}") from error
 
     def _check_samples(self, samples: np.ndarray, labels: np.ndarray, expected: np.ndarray | None) -> None:

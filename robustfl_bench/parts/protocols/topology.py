@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.errors import ConfigError, DataError, one_line
 
 COLUMNS = ("node", "neighbour")
 """The columns that a file of links must have."""
@@ -154,7 +154,7 @@ def from_file(path: str, digest: str | None, clients: int) -> np.ndarray:
         rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
         links = np.array([[int(row[name]) for name in COLUMNS] for row in rows], dtype=np.int64).reshape(-1, 2)
     except (KeyError, TypeError, ValueError, OverflowError, csv.Error) as error:
-        what = f"no column {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        what = f"no column {error}" if isinstance(error, KeyError) else one_line(error)
         raise DataError(f"{path} lists no links (a CSV with the columns {','.join(COLUMNS)}): {what}") from error
     for line, (one, other) in enumerate(links.tolist(), start=2):
         if one == other:

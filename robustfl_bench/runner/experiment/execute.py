@@ -1,11 +1,11 @@
 """Run an experiment in its folder: load, train, record, resume."""
 
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.abilities import overrides
@@ -90,6 +90,9 @@ def _idle(request: Request) -> Iterator[str]:
     graphs = [word for word in overrides if word.startswith("topology=")]
     if graphs and "topology" not in (request.config["protocol"] or {}):
         yield f"{graphs[-1]} without protocol=gossip: clients have a server, and no neighbours"
+    columns = [word for word in overrides if word.startswith("dataset.client=")]
+    if columns and not request.config["partition"]["_target_"].endswith(".Natural"):
+        yield f"{columns[-1]} without partition=natural: clients are drawn, and are not those of the column"
 
 
 def complete(request: Request, train: "Train | None" = None, note: Callable[[str], None] = note) -> Answer:
@@ -132,8 +135,13 @@ def completing(
             with outside.watched(), no_exit(lambda: str(outside)):
                 data = _load(request)
                 federation = _federation(request, data, where)
-        except Exception as error:  # errors of the call, not failures of a run: nothing is left
-            folder.discard()
+        except Exception as error:
+            if before is None and not isinstance(error, Reported | OSError | MemoryError):  # in the code of a part
+                words = _words(error)
+                folder.begin(request.config)
+                folder.finish(_facts(request, None) | {"status": folders.FAILED, "error": words}, format_exc())
+                raise RunFailed(words, folder.path / "error.txt") from error
+            folder.discard()  # an error of the call, not the failure of a run: nothing is left
             if isinstance(error, MemoryError):
                 raise ConfigError(f"the memory does not suffice to deal out the data: {error}") from error
             raise
@@ -204,7 +212,7 @@ def _attempt(
     except Exception as error:
         if isinstance(error, BrokenContract):
             samples.forget()
-        return outcome | {"error": _words(error)}, traceback.format_exc()
+        return outcome | {"error": _words(error)}, format_exc()
 
 
 def _words(error: Exception) -> str:

@@ -39,6 +39,7 @@ UNSET = "not set"
 """Stands for the SHA-256 of an environment variable that has no value."""
 
 UNKNOWN = "unknown"
+_UNKNOWN = "the clock, a generator without a seed, or what it keeps from an earlier call"
 """Stands for the clock, or a generator without a seed: a round has two results, and no global generator was used."""
 
 _drawn: dict[str, dict[str, None]] = defaultdict(dict)
@@ -85,7 +86,7 @@ class OutsideCode:
 
     def uses(self, unseeded: Iterable[str]) -> str:
         """What they were found to use, in words."""
-        words = ["the clock or a generator without a seed" if name == UNKNOWN else name for name in unseeded]
+        words = [_UNKNOWN if name == UNKNOWN else name for name in unseeded]
         return f"{self} uses {' and '.join(words)}, which seed does not fix"
 
     def remark(self, unseeded: Iterable[str]) -> str:

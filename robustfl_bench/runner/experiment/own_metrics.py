@@ -2,9 +2,9 @@
 
 A function gets by name what it asks for: ``round``, ``accuracy``, ``loss``, ``recall`` (c,) and ``confusion`` (c, c) on
 the test set, ``x`` and ``y``, the test set, ``clients``, the samples (x, y) of each honest client, ``ids``, their
-numbers, ``held_out``, the samples (x, y) of each that validation holds out, None where no client has any, ``params``
-(d,), ``predict``, which maps samples to outputs (N, c), and ``weights``, those of the clients in the rule, or None. It
-returns a number, or numbers by name. Of several models it sees the first.
+numbers, ``held_out``, the samples (x, y) of each that validation holds out, perhaps none, None where no client has any,
+``params`` (d,), ``predict``, which maps samples to outputs (N, c), and ``weights``, those of the clients in the rule,
+or None. It returns a number, or numbers by name. Of several models it sees the first.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base import trusted
 from robustfl_bench.base.contained import contained
-from robustfl_bench.base.errors import BrokenContract, ConfigError, Reported, one_line
+from robustfl_bench.base.errors import BrokenContract, ConfigError, Reported, near, one_line
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.runner.config import outside
 from robustfl_bench.runner.experiment import outside_code
@@ -35,8 +35,10 @@ def named(setting: Any) -> dict[str, str]:
         if not isinstance(word, str) or not outside.is_class(word):
             raise ConfigError(f"metrics takes functions, module:function or a list of them, got {word!r}")
         name = outside.label(word)
-        if name in found or any(_belongs(each.name, name) for each in METRICS):
+        if name in _COLUMNS or any(_is_like(each, name) for each in METRICS):
             raise ConfigError(f"metrics: {name} is the name of another metric; give the function another name")
+        if like := [other for other in found if _belongs(name, other) or _belongs(other, name)]:
+            raise ConfigError(f"metrics: {name} and {like[0]} would share columns; give one of them another name")
         found[name] = word
     return found
 
@@ -58,6 +60,15 @@ def apart(record: "Record", setting: Any) -> "tuple[Record, Record]":
     return {key: value for key, value in record.items() if key not in numbers}, numbers
 
 
+_COLUMNS = ("round", "lr")
+"""Those of metrics.csv that no metric computes."""
+
+
+def _is_like(metric: Metric, name: str) -> bool:
+    """Whether columns of the user's metric ``name`` could be columns of ``metric``."""
+    return _belongs(metric.name, name) or (metric.family is not None and metric.family.fullmatch(name) is not None)
+
+
 def _belongs(column: str, name: str) -> bool:
     return column == name or column.startswith(f"{name}_")
 
@@ -71,42 +82,82 @@ def _function(word: str) -> Callable[..., Any]:
     if not callable(found):
         raise ConfigError(f"metrics: {word} is no function")
     function: Callable[..., Any] = found
+    if unknown := [argument for argument in signatures.required(function) if argument not in _OFFERED]:
+        hint = near(unknown[0], _OFFERED)
+        raise ConfigError(f"metric {name} asks for {unknown[0]}{hint}; there are: {', '.join(_OFFERED)}")
     return function
+
+
+class _Given:
+    """What a metric of an evaluated round can ask for, by name: arrays, or ``tensors``."""
+
+    def __init__(self, evaluation: "Evaluation", tensors: bool) -> None:
+        self._evaluation, self._tensors = evaluation, tensors
+        self._federation, self._params = evaluation.federation, evaluation.state.params[0]
+        self._clients, self._data = self._federation.clients, self._federation.clients.data
+
+    def round(self) -> int:
+        return self._evaluation.round.number
+
+    def accuracy(self) -> float | None:
+        return self._evaluation.test.accuracy
+
+    def loss(self) -> float:
+        return self._evaluation.test.loss
+
+    def recall(self) -> list[float]:
+        return list(self._evaluation.test.recall)
+
+    def confusion(self) -> Any:
+        return sum(self._evaluation.test.confusions)
+
+    def x(self) -> Any:
+        return self._as_asked(self._data.test_x)
+
+    def y(self) -> Any:
+        return self._as_asked(self._data.test_y)
+
+    def clients(self) -> Any:
+        honest = self._federation.honest
+        return self._pairs(honest.batch(range(len(honest))).clients())
+
+    def ids(self) -> list[int]:
+        ids: list[int] = self._clients.honest_ids.tolist()
+        return ids
+
+    def held_out(self) -> Any:
+        return None if (own := _held_out(self._clients)) is None else self._pairs(own)
+
+    def params(self) -> Any:
+        return self._as_asked(self._params.clone())
+
+    def predict(self) -> Callable[[Any], Any]:
+        def predict(x: Any) -> Any:
+            import torch
+
+            inputs = torch.as_tensor(x).to(self._data.test_x)
+            return self._as_asked(self._federation.network.outputs_for(self._params, inputs))
+
+        return predict
+
+    def weights(self) -> Any:
+        aggregate = self._evaluation.round.models[0].aggregate
+        return None if aggregate is None else self._as_asked(aggregate.weights)
+
+    def _as_asked(self, value: Any) -> Any:
+        return value if self._tensors or not hasattr(value, "cpu") else value.cpu().numpy()
+
+    def _pairs(self, samples: Any) -> Any:
+        return [(self._as_asked(x), self._as_asked(y)) for x, y in samples]
+
+
+_OFFERED = tuple(name for name in vars(_Given) if not name.startswith("_"))
 
 
 def _computed(name: str, function: Callable[..., Any], evaluation: "Evaluation") -> Mapping[str, float]:
     """The columns of a metric in an evaluated round."""
-    tensors = signatures.array("metrics", function) == "torch"
-
-    def given(value: Any) -> Any:
-        return value if tensors or not hasattr(value, "cpu") else value.cpu().numpy()
-
-    def pairs(samples: Any) -> Any:
-        return [(given(x), given(y)) for x, y in samples]
-
-    federation, params = evaluation.federation, evaluation.state.params[0]
-    model, network, data = evaluation.round.models[0], federation.network, federation.clients.data
-
-    def predict(x: Any) -> Any:
-        import torch
-
-        return given(network.outputs_for(params, torch.as_tensor(x).to(data.test_x)))
-
-    offered: dict[str, Callable[[], Any]] = {
-        "round": lambda: evaluation.round.number,
-        "accuracy": lambda: evaluation.test.accuracy,
-        "loss": lambda: evaluation.test.loss,
-        "recall": lambda: list(evaluation.test.recall),
-        "confusion": lambda: sum(evaluation.test.confusions),
-        "x": lambda: given(data.test_x),
-        "y": lambda: given(data.test_y),
-        "clients": lambda: pairs(federation.honest.batch(range(len(federation.honest))).clients()),
-        "ids": lambda: federation.clients.honest_ids.tolist(),
-        "held_out": lambda: None if (own := _held_out(federation.clients)) is None else pairs(own),
-        "params": lambda: given(params.clone()),
-        "predict": lambda: predict,
-        "weights": lambda: None if model.aggregate is None else given(model.aggregate.weights),
-    }
+    given = _Given(evaluation, signatures.array("metrics", function) == "torch")
+    offered = {what: getattr(given, what) for what in _OFFERED}
     try:
         with contained(lambda: f"metric {name}"):
             made = signatures.call(function, **offered)
@@ -123,11 +174,11 @@ def _computed(name: str, function: Callable[..., Any], evaluation: "Evaluation")
 
 
 def _held_out(clients: "Clients") -> "list[tuple[Tensor, Tensor]] | None":
-    """The samples of each honest client that validation holds out; None unless the data set has clients of its own and
-    each of them has such samples."""
+    """The samples of each honest client that validation holds out, of some perhaps none; None unless the data set has
+    clients of its own and some of them have such samples."""
     held, by_owner = clients.held_out, clients.parts.partition.by_owner
     if held is None or held.owners is None or not by_owner:
         return None
     owners = clients.owners[[clients.shards[i][0] for i in clients.honest_ids]].tolist()
     own = [(held.train_x[rows], held.train_y[rows]) for owner in owners for rows in [held.owners == owner]]
-    return own if all(len(y) for _, y in own) else None
+    return own if any(len(y) for _, y in own) else None

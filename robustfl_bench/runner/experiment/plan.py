@@ -12,7 +12,7 @@ from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.code_digest import Closure
 from robustfl_bench.base.contained import no_exit
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.parts.attacks.base import Attack
+from robustfl_bench.base.read_only import called
 from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.protocols.base import Setup
 from robustfl_bench.runner.config import identity, request
@@ -59,7 +59,7 @@ class Request(Identified):
             parts = request.parts(self.config, self.composed)
             networks.check(parts.model, parts.dataset)
             if self.settings.num_byzantine and self.settings.byzantine_placement == "add":
-                _check_added(parts.attack, self.settings.knowledge)
+                _check_added(parts, self.settings)
             try:
                 _check_feasible(parts, self.settings)
             except ConfigError as error:
@@ -153,7 +153,7 @@ def _check_feasible(parts: Parts, s: Settings) -> None:
     """Raise ConfigError when the rule cannot work with these clients, or in this protocol."""
     clients = s.clients_per_round
     if parts.attack.plans and parts.clustering is not None:
-        raise ConfigError(f"attack {type(parts.attack).__name__} plans for one model: set clustering=none")
+        raise ConfigError(f"{called(parts.attack)} plans for one model: set clustering=none")
     _check_sum(parts)
     _check_augmented(parts)
     if s.participation_by is not None and overrides(parts.course, "step"):
@@ -190,15 +190,27 @@ def _check_augmented(parts: Parts) -> None:
         raise ConfigError("local_update Saga remembers the gradients of samples as they are: set augmentation=none")
 
 
-def _check_added(attack: Attack, knowledge: str | None) -> None:
-    """Raise ConfigError for attacks that need data if Byzantine clients are added, since these hold none."""
-    if knowledge == "own":
+def _check_added(parts: Parts, s: Settings) -> None:
+    """Raise ConfigError for attacks that need data if Byzantine clients are added, since these hold none: in all
+    rounds, or in those without honest clients."""
+    attack = parts.attack
+    if s.knowledge == "own":
         raise ConfigError(
             "knowledge=own leaves attackers what they compute on their own data, but added clients hold none: "
             "set byzantine_placement=replace"
         )
     if not attack.crafts or attack.poisons:
         raise ConfigError(
-            f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients hold none: "
+            f"{called(attack)} trains on the Byzantine clients' own data, but added clients hold none: "
             "set byzantine_placement=replace"
         )
+    if attack.needs_honest and parts.availability is None and s.clients_per_round <= s.num_byzantine:
+        from robustfl_bench.train.participation import taking_part  # late: it imports numpy
+
+        for round in range(s.rounds):
+            if taking_part(s, round, range(s.num_clients, s.total_clients)).min() >= s.num_clients:
+                raise ConfigError(
+                    f"{called(attack)} needs the updates of honest clients, and in round {round + 1} "
+                    f"participation={s.participation:g} draws attackers alone: set participation_by=kind, a larger "
+                    "participation, or byzantine_placement=replace"
+                )

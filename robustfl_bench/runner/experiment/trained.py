@@ -1,6 +1,7 @@
 """The training of a run in its folder: the start, a checkpoint or round 0; the rows after every evaluated round, the
 progress bar, and the calls that trackers get; and the trained model, whose weights nothing has to unpickle."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -87,8 +88,10 @@ def _alike(value: Any, other: "Tensor", any_type: bool = False) -> bool:
 def outcome(request: Request, federation: Any, folder: folders.RunFolder, params: "Tensor") -> dict[str, Any]:
     """What the summary of a run says of its models (k, d) after the last round; keeps their weights if that is asked.
 
-    The file has the parameters of a model by their names, of several behind the number of each, ``model_0.weight``.
+    The file has the parameters of a model by their names, of several behind the number of each, ``model_0.weight``, and
+    of a user's data what makes inputs of samples.
     """
+    inputs = federation.clients.data.inputs
     if request.settings.save_weights:
         from safetensors.torch import save
 
@@ -96,8 +99,9 @@ def outcome(request: Request, federation: Any, folder: folders.RunFolder, params
         places = [""] if len(models) == 1 else [f"model_{i}." for i in range(len(models))]
         named = {place + name: value.cpu().clone() for place, each in zip(places, models, strict=True)
                  for name, value in each.items()}  # fmt: skip
-        write_atomically(folder.path / folders.WEIGHTS, save(named))
-    return {"model_sha256": digest(params)}
+        metadata = None if inputs is None else {"inputs": json.dumps(inputs)}
+        write_atomically(folder.path / folders.WEIGHTS, save(named, metadata))
+    return {"model_sha256": digest(params)} | ({"inputs": inputs} if request.settings.save_weights and inputs else {})
 
 
 def weights(folder: Path) -> bytes:
@@ -114,7 +118,8 @@ def weights(folder: Path) -> bytes:
 
 
 def model(folder: Path) -> "nn.Module":
-    """The network of a run, with the weights of its only, or first, model. Raises as ``weights`` does."""
+    """The network of a run, with the weights of its only, or first, model. Raises as ``weights`` does. On a user's data
+    it takes samples as they are in the files."""
     from safetensors.torch import load
 
     kept = {name.removeprefix("model_0."): value for name, value in load(weights(folder)).items()}
@@ -125,7 +130,22 @@ def model(folder: Path) -> "nn.Module":
     network: nn.Module = made(dataset.input_shape, dataset.num_classes)
     for name, parameter in network.named_parameters():
         parameter.data.copy_(kept[name])
-    return network.eval()
+    inputs = (folders.summary_in(folder) or {}).get("inputs")
+    return (network if inputs is None else _standardized(network, inputs)).eval()
+
+
+def _standardized(network: "nn.Module", inputs: Mapping[str, Any]) -> "nn.Module":
+    """A network that takes samples before they are standardized."""
+    import torch
+
+    mean, sd = (torch.tensor(inputs[name], dtype=torch.float32) for name in ("mean", "sd"))
+
+    def standardize(_: "nn.Module", given: "tuple[Tensor]") -> "tuple[Tensor]":
+        (x,) = given
+        return ((x.float() - mean.to(x.device)) / sd.to(x.device),)
+
+    network.register_forward_pre_hook(standardize)
+    return network
 
 
 def check_trackers(trackers: Sequence[Tracker]) -> None:

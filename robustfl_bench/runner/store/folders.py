@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from robustfl_bench.base.errors import BUSY, Reported
+from robustfl_bench.base.errors import BUSY, BrokenContract, Reported
 from robustfl_bench.runner.config import identity, options
 from robustfl_bench.runner.store import sealed
 from robustfl_bench.runner.store.lease import NAME, Lease, lease_on
@@ -173,6 +173,12 @@ def _hashed(path: Path, size: int | None = None) -> "tuple[hashlib._Hash, int]":
     return hashed(path, size) if path.exists() else (hashlib.sha256(), 0)
 
 
+def _header(path: Path) -> list[str]:
+    """The names of the columns of one of TABLES."""
+    with path.open(newline="") as file:
+        return next(csv.reader(file), [])
+
+
 def plain(value: Any) -> Any:
     """A summary as JSON holds it, which has no number that is not finite: nan and infinity become None."""
     if isinstance(value, Mapping):
@@ -226,7 +232,7 @@ def seal(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RunFolder:
-    """``results/runs/<slug>-<hash8>`` and the files in it (see the README of the results folder).
+    """``results/runs/<slug>-<hash>`` and the files in it (see the README of the results folder).
 
     ``config.yaml`` what defines the run; ``metrics.csv`` one row per evaluated round, the same bytes for the same
     config; ``weights.csv`` what every client counted for in those rounds, nan for those absent, where the rule gives
@@ -249,6 +255,7 @@ class RunFolder:
         self.copies = made[1:]
         self.run_id = run_id
         self._written: dict[str, tuple[hashlib._Hash, int]] = {}  # of RECORDED, as this process has left them
+        self._headers: dict[str, list[str]] = {}  # of TABLES with rows
         self._adding: dict[str, bytes] = {}  # rows on their way into TABLES: a signal can end the process in between
 
     @cached_property
@@ -369,11 +376,17 @@ class RunFolder:
         sealed.save(self.path / "checkpoint.pt", {**state, "files": files}, stamp)
 
     def append(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
+        """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added,
+        and BrokenContract for a row with other columns than that."""
         self._check_lease()
         path, (digest, size) = self.path / name, self._state(name)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
+        header = self._headers[name] = (self._headers.get(name) or _header(path)) if size else list(row)
+        if list(row) != header:
+            other = ", ".join(sorted({*row} ^ {*header})) or "the same in another order"
+            raise BrokenContract(f"round {row['round']:g} has other columns in {name} than the first round: {other}; "
+                                 "rules and metrics must report the same in each of their rounds")  # fmt: skip
         if not size:
             writer.writerow(row)
         writer.writerow([value if isinstance(value, int) else f"{value:.8g}" for value in row.values()])
