@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-    from robustfl_bench.base.errors import ConfigError, DataError
+    from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
     from robustfl_bench.base.fields import SCALE, Flag, Number, Option, at_least, between, check_fields, one_of
     from robustfl_bench.commands.python import command, compose, judge, recommend, table
     from robustfl_bench.doors.api import plot
@@ -32,16 +32,20 @@ if TYPE_CHECKING:
     from robustfl_bench.parts.protocols.state import Round, State
     from robustfl_bench.parts.schedules.base import Schedule
     from robustfl_bench.parts.server_optimizers.base import ServerOptimizer
+    from robustfl_bench.runner.experiment.execute import RunFailed
+    from robustfl_bench.runner.store.folders import RunLocked
 
 __all__ = [
-    "SCALE", "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine",
-    "Flag", "Model", "Number", "Option", "Partition", "PreAggregation", "Protocol", "Result", "Round", "Schedule",
-    "ServerOptimizer", "ServerView", "Setup", "State", "Updates", "at_least", "between", "check_fields", "command",
-    "compose", "judge", "one_of", "plot", "recommend", "results", "run", "sweep", "table",
+    "SCALE", "Aggregate", "Aggregator", "Attack", "AttackView", "BrokenContract", "ConfigError", "Data", "DataError",
+    "Dataset", "Engine", "Flag", "Model", "Number", "Option", "Partition", "PreAggregation", "Protocol", "Result",
+    "Round", "RunFailed", "RunLocked", "Schedule", "ServerOptimizer", "ServerView", "Setup", "State", "Updates",
+    "at_least", "between", "check_fields", "command", "compose", "judge", "one_of", "plot", "recommend", "results",
+    "run", "sweep", "table",
 ]  # fmt: skip
 
 _HOMES = {
     "Aggregate": "numerics.updates", "Updates": "numerics.updates",
+    "BrokenContract": "base.errors", "RunFailed": "runner.experiment.execute", "RunLocked": "runner.store.folders",
     "Round": "parts.protocols.state", "State": "parts.protocols.state",
     **dict.fromkeys(("command", "compose", "judge", "recommend", "table"), "commands.python"),
     "Result": "doors.api.result", "results": "doors.api.run", "run": "doors.api.run", "sweep": "doors.api.run",

@@ -278,6 +278,49 @@ def test_a_stored_run_of_changed_files_is_not_made_again_in_silence(bench: Bench
     bench(f"rerun={folder}", "seed=1").refused(3, "a.npz has SHA-256")
 
 
+def test_each_class_and_client_keeps_a_sample_for_training(capsys: pytest.CaptureFixture[str]) -> None:
+    rare = np.where(np.arange(60) == 7, "Aarau", np.where(np.arange(60) % 2, "Bern", "Chur"))
+    for rare_place in range(60):  # wherever it is drawn
+        saved(x=X, y=(np.arange(60) == rare_place) + 0, site=np.roll(rare, rare_place))
+        data = loaded("mine.npz", client="site")
+        assert set(data.train_y.tolist()) == {0, 1} and len(set(data.owners.tolist())) == 3 and len(data.test_y) > 9
+    saved("split.npz", x_train=X, y_train=Y, x_test=X[:9], y_test=np.arange(9))
+    assert capsys.readouterr().err == ""
+    loaded("split.npz")
+    assert "no training sample has the label 3 (nor 5 more), which test samples have" in capsys.readouterr().err
+    saved("ids.npz", x=X, y=np.arange(60))
+    loaded("ids.npz")
+    assert "the labels are 60 classes in 60 samples: is dataset.label another column?" in capsys.readouterr().err
+
+
+def test_the_model_of_a_run_takes_samples_as_they_are_in_the_files() -> None:
+    x = X * [10, 1, 1, 1, 1] + [50, 0, 0, 0, 0]
+    y = np.where(X[:, 0] > 0, "sick", "well")
+    result = rb.run(
+        dataset=(x, y), partition="iid", num_clients=4, num_byzantine=0, rounds=60, lr=1.0, save_weights=True
+    )
+    with torch.no_grad():
+        guessed = result.model(torch.from_numpy(x)).argmax(dim=1).numpy()
+    assert (np.array(result.summary["inputs"]["classes"])[guessed] == y).mean() > 0.9
+    content = result.save("trained.safetensors").read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert json.loads(header["__metadata__"]["inputs"]) == result.summary["inputs"]
+    again = rb.run(
+        dataset=(x, y), partition="iid", num_clients=4, num_byzantine=0, rounds=1, init="trained.safetensors"
+    )
+    assert again.accuracy > 0.9
+    with pytest.raises(rb.ConfigError, match=r"name a .safetensors file, got 'trained.pt'"):
+        result.save("trained.pt")
+
+
+def test_a_column_of_clients_without_the_natural_partition_is_said(bench: Bench) -> None:
+    saved(x=X, y=Y, site=SITES)
+    words = ("dataset=arrays", "dataset.path=mine.npz", "dataset.client=site", "rounds=1", "model.hidden=[4]")
+    note = "dataset.client=site without partition=natural: clients are drawn, and are not those of the column"
+    assert note in bench(*words, "partition=iid", "num_clients=3").err
+    assert not bench(*words, "partition=natural", "num_clients=3", "num_byzantine=0").err
+
+
 def test_arrays_are_data_of_a_run_and_of_a_sweep(bench: Bench) -> None:
     first = rb.run(dataset=(X, Y), **SMALL)
     assert first.summary["status"] == "finished" and first.path.name.startswith("arrays-iid-")
@@ -340,7 +383,10 @@ def bomb(path: Path) -> None:
         ("a.csv", b"a,y\n1,0\n1\n", "line 3 has 1 values, the first one 2"),
         ("a.csv", b"a,y\n\n1,0\n\n1\n", "line 5 has 1 values, the first one 2"),
         ("a.csv", b"a,y\n1,0\nnan,1\n1,1\n0,0\n", "not finite numbers; a.csv: line 3, column 1 (a) is nan; fill it"),
-        ("a.csv", b"1,0\n2,1\n1,1\n0,nan\n", "labels must be classes, whole numbers or words: that of sample 3"),
+        ("a.csv", b"1,0\n2,1\n1,1\n0,nan\n", "sample 3 (from 0) has no label: fill it, or leave the sample out"),
+        ("a.csv", b"a,y\n1,0\n2,1\n3,NA\n", "sample 2 (from 0) has no label: fill it, or leave the sample out"),
+        ("a.csv", b"a,y\n1,0\n1_8,1\n", "column a has '1_8', which is no number"),
+        ("a.csv", b"a,Split,y\n1,train,0\n2,valid,1\n", "the column Split must be train or test, got 'valid'"),
         ("a.csv", b"1,2,0\n2,1e99,1\n1,1,1\n0,3,0\n", "line 2, column 2 is 1e99"),
         ("a.csv", b"a,b,y\n1,2,0\n1,,1\n", "column b has no number for sample 1 (from 0): fill it"),
         ("a.csv", b"a,y\n1,yes\n2,no\n3, \n", "sample 2 (from 0) has no label: fill it, or leave the sample out"),

@@ -61,7 +61,8 @@ def _chosen(group: str, value: Any) -> tuple[str, list[str]]:
         return _of_class(group, target_of(value)), []
     if not isinstance(value, Part | Mapping):
         given = repr(value) if isinstance(value, int | float) else f"a {type(value).__name__}"
-        raise ConfigError(f"{group} takes the name of an option, a part or its class, got {given}")
+        hint = ": give the class of the network, or a function that makes it" if group == "model" else ""
+        raise ConfigError(f"{group} takes the name of an option, a part or its class, got {given}{hint}")
     content = value if isinstance(value, Mapping) else content_of(value)
     option = choices.nearest(group, content)
     place = options.place_of(group, option)

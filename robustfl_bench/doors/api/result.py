@@ -7,6 +7,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
 from robustfl_bench.runner.experiment.summary import words
 
@@ -70,6 +71,8 @@ class Result:
         from robustfl_bench.runner.store.writing import write_output
 
         place = Path(path).expanduser()
+        if place.suffix != ".safetensors":
+            raise ConfigError(f"the weights are written as safetensors: name a .safetensors file, got {str(path)!r}")
         write_output(place, trained.weights(self.path))
         return place
 

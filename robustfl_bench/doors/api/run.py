@@ -21,7 +21,7 @@ from robustfl_bench.runner.experiment import answers
 from robustfl_bench.runner.experiment.execute import complete
 from robustfl_bench.runner.experiment.plan import plan
 from robustfl_bench.runner.store import folders
-from robustfl_bench.runner.store.folders import FAILED
+from robustfl_bench.runner.store.folders import DIVERGED, FAILED
 from robustfl_bench.runner.sweeps.cells import Sweep
 from robustfl_bench.runner.sweeps.workers import take_quietly
 from robustfl_bench.train.parts import FOLLOWING, GROUPS
@@ -45,7 +45,7 @@ def run(
         True
 
     ``settings`` are the same by keyword, and count after ``overrides``. A config group takes the name of an option, a
-    part such as ``Krum(2)``, its class, or a function; ``model`` also a network of PyTorch, ``dataset`` arrays
+    part such as ``Krum(2)``, its class, or a function; ``model`` also a class of PyTorch, ``dataset`` arrays
     ``(X, y)``, a table of pandas, or a data set of PyTorch or Hugging Face. Objects make the same run as the words that
     describe them, which ``summary["command"]`` holds. ``config_dir`` is a folder with your own options, as for
     ``--config-dir``.
@@ -259,6 +259,11 @@ def made(listed: Sequence[tuple[str, ...]], config_dir: str | Path | None, n_job
     ends = take_quietly(asked, n_jobs)
     for reason, number in Counter(end.reason for end in ends if end.status == FAILED).items():
         warnings.warn(f"{number} of {len(listed)} runs failed: {reason}", stacklevel=4)
+    if lost := sum(end.status == DIVERGED for end in ends):
+        warnings.warn(
+            f"{lost} of {len(listed)} runs diverged: their accuracy is nan, which pandas leaves out of means",
+            stacklevel=4,
+        )
     return asked
 
 

@@ -27,7 +27,8 @@ class Arrays(Dataset):
     Labels are numbers or words; classes are numbered in their order. ``client`` names the column of a table, or the
     array (N,) of an ``.npz``, that says whose a sample is, by numbers or words: with ``partition=natural`` these are
     the clients, in their order. An array for ``x_train`` may leave out the test samples. Without a test set,
-    ``test_share`` of the samples, the same in every run, is for testing. ``digest`` is the SHA-256 of the files and
+    ``test_share`` of the samples, the same in every run, is for testing; each class and client keeps one for training.
+    ``digest`` is the SHA-256 of the files and
     takes the place of ``path`` in the run's identity. Nothing in the files is executed. A file that cannot be read
     raises DataError.
     """
@@ -89,6 +90,8 @@ class Arrays(Dataset):
         if is_test is None:
             order = seeding.generator(0, "arrays", "test").permutation(len(files.y))
             is_test = order < max(1, min(len(order) - 1, round(self.test_share * len(order))))
+            for groups in (files.y, files.owners):
+                _keep_one(is_test, order, groups)
         mean, sd = np.zeros(1, np.float32), np.ones(1, np.float32)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused when all data are checked
             x = files.x.astype(np.float32)
@@ -105,7 +108,16 @@ class Arrays(Dataset):
             each = (np.broadcast_to(value / np.float32(files.top), (x.shape[1], 1, 1)).copy() for value in (mean, sd))
             affine = Scaling(*map(torch.from_numpy, each))
         owners = None if files.owners is None else torch.from_numpy(files.owners[~is_test])
-        return Data(train_x, train_y, test_x, test_y, variant="own files", scaling=affine, owners=owners)
+        inputs = {"mean": mean.tolist(), "sd": sd.tolist(), "classes": self.class_names}
+        return Data(train_x, train_y, test_x, test_y, "own files", scaling=affine, owners=owners, inputs=inputs)
+
+
+def _keep_one(is_test: np.ndarray, order: np.ndarray, groups: np.ndarray | None) -> None:
+    """Take a sample of each group back from the test set if all of them are there, unless it is the only one there."""
+    for group in np.setdiff1d(groups[is_test], groups[~is_test]) if groups is not None else ():
+        own = np.flatnonzero(groups == group)
+        if is_test.sum() > 1:
+            is_test[own[order[own].argmax()]] = False
 
 
 def _called(values: Sequence[object]) -> list[str]:

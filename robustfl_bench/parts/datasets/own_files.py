@@ -23,6 +23,8 @@ IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 LABELS = ("label", "class", "target", "y")
 """Columns of a table that hold labels, in any case of letters, the first that exists."""
 PAIRS = (("x_train", "y_train", "x_test", "y_test"), ("train_x", "train_y", "test_x", "test_y"))
+MISSING = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null")
+"""Words for a missing value in columns of labels and clients, of those that pandas reads so."""
 CHANNELS = (1, 3, 4)
 MEND = "fill it, or leave the sample out"
 
@@ -148,6 +150,11 @@ def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: 
         raise ValueError(f"there must be two classes or more, got {len(classes)}")
     if is_test is not None and (is_test.all() or not is_test.any()):
         raise ValueError(f"it has no {'training' if is_test.all() else 'test'} samples")
+    if is_test is not None and len(unknown := np.setdiff1d(y[is_test], y[~is_test])):
+        more = f" (nor {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        note(f"no training sample has the label {unknown[0]}{more}, which test samples have")
+    if len(classes) > max(10, len(x) / 2):
+        note(f"the labels are {len(classes)} classes in {len(x)} samples: is dataset.label another column?")
     if len(x) < 2:
         raise ValueError("there must be two samples or more")
     if clients is not None and (clients.shape != (len(x),) or clients.dtype.kind not in "fiubUS"):
@@ -225,14 +232,15 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
     for asked in (label, client):
         if asked is not None and asked not in header:
             raise ValueError(f"no column {asked!r}{near(asked, header)}; there are {', '.join(header[:8])}")
-    others = [name for name in header if name != client and not (named and name == "split")] or header
+    said = next((name for name in header if named and name.lower() == "split"), None)
+    others = [name for name in header if name not in (client, said)] or header
     chosen = label or label_of(others, note if named else None)
     if chosen == client:
         raise ValueError(f"the column {client} cannot be the label and the client")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    split = columns.pop("split", None) if named and "split" not in (chosen, client) else None
+    split = None if said is None or said in (chosen, client) else columns.pop(said)
     if split is not None and (other := {word.strip() for word in split} - {"train", "test"}):
-        raise ValueError(f"the column split must be train or test, got {min(other)!r}")
+        raise ValueError(f"the column {said} must be train or test, got {min(other)!r}")
     labels = _classes(columns.pop(chosen, ()))
     clients = None if client is None else _names(columns.pop(client, ()))
     if not columns:
@@ -257,8 +265,8 @@ def label_of(columns: Sequence[str], tell: Callable[[str], None] | None, known: 
 
 
 def _classes(words: Sequence[str]) -> np.ndarray:
-    """The values of a column of labels or clients: numbers if all are, else words."""
-    stripped = [word.strip() for word in words]
+    """The values of a column of labels or clients: numbers if all are, else words, empty where one is missing."""
+    stripped = ["" if word.strip() in MISSING else word.strip() for word in words]
     return np.array([float(word) for word in stripped] if all(map(_is_number, stripped)) else stripped)
 
 
@@ -280,6 +288,8 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]], label: str
 
 def _numbers(name: str, words: Sequence[str]) -> np.ndarray:
     try:
+        if any("_" in word for word in words):  # 1_18 is a name, and a number to Python
+            raise ValueError
         return np.array(words, dtype=np.float64)
     except ValueError:
         wrong = next(word for word in words if not _is_number(word))
@@ -301,7 +311,7 @@ def _is_number(word: str) -> bool:
         float(word)
     except ValueError:
         return False
-    return True
+    return "_" not in word
 
 
 def _folder(path: Path) -> Read:
