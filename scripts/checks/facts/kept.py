@@ -101,18 +101,6 @@ def column(name: str, label: str) -> dict[str, float]:
     return {row: cell.mean for row, cell in cells.items() if cell.seeds and not cell.diverged}
 
 
-def points(path: str, line: str, **places: object) -> list[float]:
-    """The means of a line of a figure's points that meet the conditions, in their order."""
-    table = measured_in(path)
-    chosen = table[(table["line"] == line) & (table[list(places)] == pd.Series(places)).all(axis=1)]
-    return [float(value) for value in chosen["mean"]]
-
-
-def spread(path: str, lines: Iterable[str], **places: object) -> list[float]:
-    """The least and the largest of the points of several lines of a figure."""
-    return ends([value for line in lines for value in points(path, line, **places)])
-
-
 def before(path: str, column: str, names: Sequence[str], by: str = "model") -> list[float]:
     """Numbers of a column of a benchmark's CSV file, by the names of its rows."""
     table = runs(f"bench/{path}.csv").set_index(by)[column]

@@ -7,7 +7,7 @@ import pandas as pd
 
 from robustfl_bench.runner.config import compose
 from scripts.checks.facts.fact import ROOT, Fact
-from scripts.checks.facts.kept import agreeing, diverged_in, ends, extremes, percent, points, runs, spread
+from scripts.checks.facts.kept import agreeing, diverged_in, ends, extremes, percent, runs
 
 
 def best(path: str, *conditions: str) -> list[float]:
@@ -38,10 +38,33 @@ def raga_first(phi: float) -> list[object]:
     return [int((table.idxmax() == "raga").sum()), table.shape[1]]
 
 
-def fig4_of_raga(*lines: str) -> list[float]:
-    """The least and the largest accuracy of methods in Fig. 4 at quick scale, with the MLP."""
-    both = [spread("raga/fig4_quick.csv", lines, panel=f"mnist mlp, {attack}") for attack in ("gaussian", "lie")]
-    return [min(low for low, _ in both), max(high for _, high in both)]
+def fig4(rules: Sequence[str], condition: str) -> list[float]:
+    """The least and the largest best accuracy of rules in Fig. 4 at quick scale, in percent."""
+    place = f"dataset == 'mnist' and `partition.alpha` == 0.4 and aggregator in {list(rules)} and {condition}"
+    return extremes(_FIGURES, place, column="best_accuracy")
+
+
+def fig3(rules: Sequence[str]) -> list[float]:
+    """The least and the largest best accuracy of rules in Fig. 3 at quick scale, LeNet and two fifths attackers."""
+    place = f"dataset == 'cifar10' and model == 'lenet' and num_byzantine == 8 and aggregator in {list(rules)}"
+    return extremes(_FIGURES, place, column="best_accuracy")
+
+
+def steps() -> list[int]:
+    """Of the panels of Fig. 9 and 10 at quick scale: in how many two or three local steps are best in the last round,
+    how many there are, and in how many one is the worst, and five are."""
+    kept = runs(_FIGURES).query("aggregator == 'raga' and attack == 'gaussian' and `partition.alpha` != 0.4")
+    panels = kept.pivot(
+        index=["partition.alpha", "dataset", "model"], columns="local_update.steps", values="final_accuracy"
+    )
+    best, worst = panels.idxmax(axis=1), panels.idxmin(axis=1)
+    return [int(best.isin([2, 3]).sum()), len(panels), int((worst == 1).sum()), int((worst == 5).sum())]
+
+
+def exponents(attack: str) -> list[float]:
+    """The mean test loss of each exponent at which RAGA's rate falls, from the smallest on."""
+    kept = runs(_FIGURES).query(f"attack == '{attack}' and `schedule.exponent`.notna()")
+    return list(kept.groupby("schedule.exponent")["test_loss"].mean())
 
 
 def table_iii(
@@ -154,6 +177,7 @@ _OWN_SIGNS, _NO_NOISE = "`attack.flip` == 'own'", "`attack.noise`.isna() and att
 
 
 _TABLE_III = "raga/runs.csv"
+_FIGURES = "raga/figures_quick.csv"
 OTHERS = ("median", "mca", "byrd_saga")
 
 
@@ -353,8 +377,8 @@ FACTS = (
         ],
     ),
     Fact(
-        "nothing but RAGA learns with LeNet ({:.1f}; the others",
-        lambda: [max(points("raga/fig3_quick.csv", "raga", panel="cifar10 lenet, num byzantine 8"))],
+        "With two fifths and LeNet it has {:.1f} in its best round, the others {:.1f} to {:.1f}; FedAvg diverges.",
+        lambda: [fig3(["raga"])[0], *fig3([*OTHERS, "rfa"])],
     ),
     Fact(
         "| FedAvg, sign flipping | diverged in rounds {}, {}, {}, {} |",
@@ -370,24 +394,21 @@ FACTS = (
         "All four runs end between {:.2f} and {:.2f}",
         lambda: extremes(_TABLE_III, f"aggregator == 'fedavg' and {_raga(0.6)} and attack == 'gaussian'"),
     ),
-    Fact("with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}", lambda: fig4_of_raga("raga")),
+    Fact("with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}", lambda: fig4(["raga"], "model == 'mlp'")),
     Fact(
         "({:.2f} to {:.2f} in their best round; RAGA {:.2f})",
         lambda: [
-            *spread("raga/fig4_quick.csv", [*OTHERS, "rfa", "fedavg"], panel="mnist lenet, gaussian", x=0),
-            *points("raga/fig4_quick.csv", "raga", panel="mnist lenet, gaussian", x=0),
+            *fig4([*OTHERS, "rfa", "fedavg"], "model == 'lenet' and num_byzantine == 0"),
+            fig4(["raga"], "model == 'lenet' and num_byzantine == 0")[0],
         ],
     ),
+    Fact("(in {} of {} panels). One step is the worst in {}, five are in {}.", steps),
     Fact(
         "(FedAvg {:.1f}, Median {:.1f}, RFA {:.1f} without attack",
         lambda: each_of(_TABLE_III, ("fedavg", "median", "rfa"), f"{_raga(0.6)} and attack == 'none'"),
     ),
     Fact(
         "the test loss is {:.2f}, {:.2f}, {:.2f} and {:.2f} without attack and {:.2f}, {:.2f}, {:.2f} and {:.2f} under",
-        lambda: [
-            loss
-            for attack in ("none", "sign_flip")
-            for loss in points("raga/exponent_quick.csv", attack, value="test_loss")
-        ],
+        lambda: [loss for attack in ("none", "sign_flip") for loss in exponents(attack)],
     ),
 )
