@@ -391,6 +391,27 @@ def test_figures_of_all_papers_have_a_name(capsys: pytest.CaptureFixture[str]) -
     assert "points kept: scale=quick" in lines["raga/fig2"] and "points kept: as published" in lines["boba/fig1"]
 
 
+def test_whoever_names_a_folder_gets_no_kept_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("figure", "raga/fig2", "scale=quick", "--output", str(tmp_path / "fig2.csv"))
+    assert run_cli(capsys, *asked)[0] == 0
+    make_run(tmp_path)
+    code, _, err = run_cli(capsys, *asked, "--results-dir", str(tmp_path))
+    assert code == 3 and "raga/fig2 has no finished run; missing: 24 of 24 runs; this makes them: " in err
+
+
+def test_a_home_folder_is_understood_behind_an_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    make_run(tmp_path / "mine")
+    words = ("export", "--results-dir=~/mine", "--summary=~/runs.csv")
+    assert run_cli(capsys, *words)[0] == 0 and (tmp_path / "runs.csv").is_file()
+    assert run_cli(capsys, "table", "--from=~/runs.csv")[0] == 0
+    assert run_cli(capsys, "report", "--results-dir=~/mine", "--output=~/page.html")[0] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "page.html", "runs.csv"]
+
+
 @pytest.mark.parametrize("path", archive.kept_points(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_kept_points_are_drawn(path: Path) -> None:
     found = figures.shown_by(path)

@@ -397,6 +397,21 @@ def test_runs_without_a_config_are_no_unknown_key(
     assert (code, out) == (3, "") and "no run can be read; robustfl-results status says why" in err
 
 
+def test_an_attack_named_worst_is_one_of_those_in_the_worst_column(tmp_path: Path) -> None:
+    for attack, accuracy in (("worst", 0.7), ("ipm", 0.2)):
+        make_run(tmp_path, "average", attack, accuracy=accuracy)
+    table = pivot(records.load(tmp_path))
+    assert labels(table) == ["ipm", "worst", "worst of all"]
+    assert [cell(table, "average", label) for label in labels(table)] == ["20.0", "70.0", "20.0"]
+
+
+def test_runs_without_the_setting_of_an_axis_are_left_out_by_name(tmp_path: Path) -> None:
+    make_run(tmp_path, "krum")
+    make_run(tmp_path, "average")
+    table = pivot(records.load(tmp_path), "aggregator.num_byzantine")
+    assert "1 run without aggregator.num_byzantine left out" in table.remarks and len(table.rows) == 1
+
+
 def test_worst_follows_the_direction_of_the_value(tmp_path: Path) -> None:
     for attack, weight in (("none", 0.9), ("ipm", 0.1), ("lie", 0.4)):
         make_run(tmp_path, "boba", attack, metrics={"byzantine_weight": weight, "bits": 7.0})
@@ -435,6 +450,13 @@ def test_mrd_by_hand(results: Path) -> None:
     assert cell(table, "boba", "ipm") == "5.0 (7.1)"
     assert cell(table, "average", "none") == "0.0 (0.0)"
     assert table.best(table.column("ipm"), "") == {"boba"}
+
+
+def test_a_class_that_gains_counts_in_the_absolute_drop(tmp_path: Path) -> None:
+    make_run(tmp_path, "average", "none", recall=[0.5, 0.8])
+    make_run(tmp_path, "boba", "ipm", recall=[0.9, 0.7])
+    signed, absolute = (pivot(records.load(tmp_path), value=value) for value in ("mrd", "mrd_absolute"))
+    assert (cell(signed, "boba", "ipm"), cell(absolute, "boba", "ipm")) == ("10.0", "40.0")
 
 
 def test_mrd_finds_its_reference_outside_of_the_selection(results: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -15,6 +16,8 @@ from robustfl_bench.numerics.sample_weights import capped, largest_masses
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 from robustfl_bench.parts.aggregators.weighted import Weighted
+from robustfl_bench.read.runs import archive, records
+from robustfl_bench.read.tables.pivot import pivot
 from robustfl_bench.runner.config import compose
 from tests.conftest import Bench, run_folders
 from tests.rounds import build, names
@@ -130,6 +133,37 @@ def test_the_settings_change_the_rule_and_the_attack_of_the_config_and_no_other_
     lied = compose.resolve(("aggregator=trmean", "attack=ipm", "weighting=capped", "claim_samples=1000")).identity
     assert lied["aggregator"]["num_byzantine"] == 4 and lied["aggregator"]["rule"]["num_byzantine"] == 4
     assert lied["attack"]["samples"] == 1000
+
+
+def test_tables_have_the_settings_that_put_a_part_around_another(bench: Bench, tmp_path: Path) -> None:
+    words = (
+        "partition=quantity_skew",
+        "attack=ipm",
+        "rounds=1",
+        "num_clients=10",
+        "num_byzantine=2",
+        "model.hidden=[4]",
+    )
+    assert bench("-m", *words, "weighting=none,samples,capped").code == 0
+    assert bench(*words, "weighting=samples", "on_suspicion=skip", "claim_samples=9").code == 0
+    assert bench(*words, "secure_aggregation=true", "aggregator=average").code == 0
+    runs = records.load(tmp_path / "results")
+    told = runs[["weighting", "on_suspicion", "secure_aggregation", "claim_samples"]].map(records.text)
+    assert sorted(map(tuple, told.to_numpy())) == [
+        ("capped", "keep", "false", "null"), ("none", "keep", "false", "null"), ("none", "keep", "true", "null"),
+        ("samples", "keep", "false", "null"), ("samples", "skip", "false", "9"),
+    ]  # fmt: skip
+    with pytest.raises(
+        ConfigError, match=r"also differ in secure_aggregation \(false, true\), weighting \(capped, none, samples\), on"
+    ):
+        pivot(runs)
+    usual = ["on_suspicion=keep", "secure_aggregation=false"]
+    table = pivot(runs, "weighting", conditions=usual)
+    assert table.rows == ("none", "capped", "samples")
+    archive.write(runs, str(tmp_path / "kept.csv"))
+    kept = archive.read(str(tmp_path / "kept.csv"))
+    assert not set(pd.read_csv(tmp_path / "kept.csv").columns) & {*records.AROUND}
+    assert pivot(kept, "weighting", conditions=usual).cells.keys() == table.cells.keys()
 
 
 def test_a_false_claim_moves_only_a_rule_that_believes_it(bench: Bench, tmp_path: Path) -> None:

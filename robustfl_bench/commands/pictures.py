@@ -156,11 +156,13 @@ def figure(
     kept = [Path(file) for file in runs.archives if figures.shown_by(Path(file))]
     rest = replace(runs, archives=[file for file in runs.archives if Path(file) not in kept])
     table = records.nothing() if kept and not rest.archives else rest.load_any()
-    kept = kept or [*archive.kept_points()]
+    shipped = [*archive.kept_points()]
     if name is None:
-        _list(table, kept, format)
+        _list(table, kept or shipped, format)
         return
     paper_figure = described.figures()[name]
+    if not kept and (paper_figure.draw in figures.PROBED or (runs.results_dir is None and not runs.archives)):
+        kept = shipped  # whoever names a folder or a file gets the picture of that, or is told what it lacks
     points = figures.points(paper_figure, table, overrides, kept, runs.folder, runs.unsealed)
     for path in output:
         if path.suffix == ".csv":

@@ -5,6 +5,8 @@ Parameters before ``*`` are words, those after it are options. A sequence can be
 dataclass stands for the fields of that, which several verbs can share. Tab completion reads the files of conf/ alone.
 """
 
+import argparse
+import os
 import shlex
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -157,6 +159,21 @@ class _Parameter(NamedTuple):
         return isinstance(self.type, type) and is_dataclass(self.type)
 
 
+class _Once(argparse.Action):
+    """Keeps the value of an option, and refuses a second one, which would replace the first without a word."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: Namespace, values: Any, option: str | None = None
+    ) -> None:
+        given = vars(namespace).setdefault("_given", set())
+        if self.dest in given:
+            parser.error(f"{option} is given twice, and takes one value")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+_PLACES = ("FILE", "FOLDER", "DIR")
+"""How the words for files and folders begin."""
 _ALLOW = _Parameter("allow", Allow, (), is_option=True)
 
 
@@ -203,13 +220,17 @@ def _add_argument(parser: Parser, parameter: _Parameter, groups: dict[str, Any])
     about: dict[str, Any] = {"help": given.help, "metavar": given.metavar, "choices": given.choices}
     if kind is bool:
         about["action"] = "store_true"
-    elif kind is not str or given.read:
-        about["type"] = given.read or kind
+    elif given.read:
+        about["type"] = given.read
+    elif (given.metavar or "").partition(".")[0] in _PLACES:  # a shell leaves the home folder in --option=~/name
+        about["type"] = lambda word: kind(os.path.expanduser(word))
+    elif kind is not str:
+        about["type"] = kind
     usual = None if default is Parameter.empty else default
     if is_option:
         names = given.flags or (f"--{name.replace('_', '-')}",)
         about |= {"dest": name, "required": is_required, "default": [] if is_many else usual}
-        about |= {"action": "append"} if is_many else {}
+        about |= {"action": "append"} if is_many else {} if kind is bool else {"action": _Once}
     else:
         names = (name,)
         if is_many:

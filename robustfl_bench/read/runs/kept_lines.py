@@ -105,12 +105,18 @@ def _check_seals(path: str, lines: pd.DataFrame, unsealed: bool) -> None:
     """Raise DataError for a line that does not fit its seal, and for lines without seals of names and values unless
     ``unsealed``."""
     fault = "has no seals"
+    if "run" in lines and (lines["run"] == "run").any():
+        raise DataError(f"{path} has its names of columns again in a later line: give each of its files to --from")
     if SEAL in lines:
         values = lines.drop(columns=SEAL)
         open_lines = lines[lines[SEAL] != _seals(values, with_names=True)]
         edited = open_lines[open_lines[SEAL] != _seals(values.loc[open_lines.index], with_names=False)]
         if len(edited):
-            others = ", nor does any other, as where a column was renamed" if len(edited) == len(lines) > 1 else ""
+            others = (
+                ", nor does any other, as where a column was renamed or numbers were written anew"
+                if len(edited) == len(lines) > 1
+                else ""
+            )
             raise DataError(
                 f"{path}: the line of {edited['run'].iloc[0]} is not what was written: it does not fit its seal{others}"
             )

@@ -21,7 +21,7 @@ from robustfl_bench.base.errors import ConfigError, DataError, one_line
 from robustfl_bench.base.fields import options_of
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.runner.config import options
+from robustfl_bench.runner.config import identity, options
 from robustfl_bench.runner.config.outside import label_of
 from robustfl_bench.runner.store.folders import ENDED as ENDED
 from robustfl_bench.runner.store.folders import MEASURED as MEASURED
@@ -43,6 +43,9 @@ STATES = (*ENDED, "running", "unfinished", "damaged")
 
 _NULLABLE = [name for name, (_, wanted) in options_of(Defining).items() if NoneType in get_args(wanted)]
 """Scalars that may be null: a config leaves those out."""
+AROUND = {"weighting": "none", "secure_aggregation": False, "on_suspicion": "keep", "claim_samples": "null"}
+"""The settings that put a part around the chosen one, see ``identity.rewritten``, and their values where none does. A
+table has those that some run of it uses; no config holds them."""
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 
@@ -56,14 +59,15 @@ def load(results_dir: str | Path) -> pd.DataFrame:
 
     Columns: FACTS (accuracies and recalls are fractions of the test set; ``state`` is one of STATES), then the
     settings: scalars and dotted keys of ``config.yaml`` (``lr``, ``aggregator.num_selected``), and for each config
-    group the name chosen (``aggregator``). A null is the text "null".
+    group the name chosen (``aggregator``), and those of AROUND that are used. A null is the text "null".
     A damaged folder is a row whose ``error`` says what is wrong. Raises NoRuns when there is no folder.
     """
-    runs = Path(results_dir) / "runs"
+    runs = Path(results_dir).expanduser() / "runs"
     paths = runs.iterdir() if runs.is_dir() else ()
     folders = sorted(path for path in paths if path.is_dir() and not path.name.startswith("."))
     if not folders:
-        raise NoRuns(f"no runs in {runs}; make one with robustfl-bench, or name another folder with --results-dir")
+        hint = f"name {runs.parent.parent}" if runs.parent.name == "runs" else "name another folder"
+        raise NoRuns(f"no runs in {runs}; make one with robustfl-bench, or {hint} with --results-dir")
     return of_folders(folders)
 
 
@@ -86,7 +90,33 @@ def arrange(runs: pd.DataFrame) -> pd.DataFrame:
     for name in _NULLABLE:
         null = runs[name].isna() & runs["rounds"].notna()
         runs[name] = runs[name].astype(object).mask(null, "null")
-    return runs
+    used = _around(runs)
+    return pd.concat([runs.drop(columns=[*used], errors="ignore"), pd.DataFrame(used)], axis=1) if used else runs
+
+
+def _around(runs: pd.DataFrame) -> dict[str, pd.Series[Any]]:
+    """The columns of AROUND that the parts of some run tell."""
+    used: dict[str, pd.Series[Any]] = {}
+
+    def tell(name: str, where: pd.Series[bool], values: Any) -> None:
+        if where.any():
+            usual = pd.Series(AROUND[name], index=runs.index, dtype=object).mask(runs["rounds"].isna())
+            used[name] = used.get(name, usual).mask(where, values)
+
+    for group, inner in (("aggregator", "rule"), ("attack", "attack")):
+        place = group
+        while f"{place}._target_" in runs:
+            targets = runs[f"{place}._target_"]
+            tell("secure_aggregation", targets == identity.SECURE_SUM, True)
+            if (weighted := targets == identity.WEIGHTED).any():
+                is_capped = runs.get(f"{place}.capped", pd.Series(False, runs.index)).map(text) == "true"
+                tell("weighting", weighted, is_capped.map({True: "capped", False: "samples"}))
+            if (closed := targets == identity.FAIL_CLOSED).any():
+                tell("on_suspicion", closed, runs[f"{place}.action"])
+            if (claiming := targets == identity.CLAIMING).any():
+                tell("claim_samples", claiming, runs[f"{place}.samples"])
+            place = f"{place}.{inner}"
+    return used
 
 
 def nothing() -> pd.DataFrame:
@@ -94,9 +124,14 @@ def nothing() -> pd.DataFrame:
     return arrange(pd.DataFrame({name: pd.Series(dtype=object) for name in FACTS}))
 
 
+def around(runs: pd.DataFrame) -> list[str]:
+    """The columns of ``load`` that are settings which put a part around another one."""
+    return [name for name in runs.columns if name in AROUND]
+
+
 def settings(runs: pd.DataFrame) -> list[str]:
-    """The columns of ``load`` that are settings."""
-    return [name for name in runs.columns if name not in FACTS]
+    """The columns of ``load`` that are settings of a config."""
+    return [name for name in runs.columns if name not in FACTS and name not in AROUND]
 
 
 def metrics(folder: str | Path) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from robustfl_bench.base.late import np, pd
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.runs.records import Damaged, last_metrics, text
 from robustfl_bench.read.runs.where import check_name
-from robustfl_bench.runner.store.folders import LAST
+from robustfl_bench.runner.store.folders import LAST, OWN_METRICS
 from robustfl_bench.train.metric import Metric
 from robustfl_bench.train.metrics import METRICS
 
@@ -137,7 +137,10 @@ _ERRORS = {  # and the accuracy that each is one minus
     "last_error": (Value("last_error", f"Test error, {_LAST_K}", "fraction", better=-1), "last_accuracy"),
 }
 _AREA = Value("roc_auc", "Area under the ROC curve of the weights, all rounds", better=1)
-_MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
+_DROPS = {
+    name: Value(name, f"{words} against Average without attack, last round", "points", 100, 1, better=-1)
+    for name, words in (("mrd", "Max recall drop"), ("mrd_absolute", "Max recall drop or gain"))
+}
 
 
 _ROUNDS_TO = re.compile(r"rounds_to_(\d+(?:\.\d+)?)")
@@ -155,7 +158,7 @@ def _of_metric(metric: Metric, member: str = "") -> Value:
 ACCURACIES = ("test_accuracy", "final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy")
 """The values that are accuracies on the test set, in percent."""
 
-_OF_RUNS = _FROM_SUMMARY | {name: value for name, (value, _) in _ERRORS.items()} | {_MRD.name: _MRD, _AREA.name: _AREA}
+_OF_RUNS = _FROM_SUMMARY | {name: value for name, (value, _) in _ERRORS.items()} | _DROPS | {_AREA.name: _AREA}
 KNOWN = _OF_RUNS | {
     metric.name: _of_metric(metric) for metric in METRICS if metric.family is None and metric.name not in _OF_RUNS
 }
@@ -181,7 +184,12 @@ class Measured:
 def describe(name: str, runs: pd.DataFrame) -> Value:
     """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises ConfigError."""
     if name not in KNOWN and not _ROUNDS_TO.fullmatch(name):
-        check_name(name, [*KNOWN, *_metrics_columns(runs)], "value")
+        try:
+            check_name(name, [*KNOWN, *_metrics_columns(runs)], "value")
+        except ConfigError as error:
+            if not any((Path(folder) / OWN_METRICS).is_file() for folder in runs["folder"]):
+                raise
+            raise ConfigError(f"{error} Metrics of yours are in {OWN_METRICS} of each run, for pandas") from None
     return of_column(name)
 
 
@@ -237,8 +245,8 @@ def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[
     if value.name in _ERRORS:
         accuracies = zip(runs["folder"], runs[_ERRORS[value.name][1]], strict=True)
         return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
-    if value.name == _MRD.name:
-        return _max_recall_drops(runs, everything)
+    if value.name in _DROPS:
+        return _max_recall_drops(value, runs, everything)
     if value.name == _AREA.name:
         return {folder: _area(folder) for folder in runs["folder"]}
     if reached := _ROUNDS_TO.fullmatch(value.name):
@@ -265,7 +273,7 @@ def _area(folder: str) -> Measured:
         return Measured(reason=str(error))
 
 
-def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
+def _max_recall_drops(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
     from robustfl_bench.numerics.metrics import max_recall_drop
 
     finished = everything.loc[everything["state"] == "finished", ["run_id", "recall"]]
@@ -277,7 +285,8 @@ def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str,
         if not isinstance(run["recall"], list):
             drop = Measured(reason="the run records no recall per class")
         elif isinstance(reference, list) and len(reference) == len(run["recall"]):
-            drop = Measured(_MRD.factor * max_recall_drop(reference, run["recall"]))
+            is_absolute = value.name == "mrd_absolute"
+            drop = Measured(value.factor * max_recall_drop(reference, run["recall"], is_absolute))
         elif run["reference_id"] in diverged:
             drop = Measured(reason="the reference run diverged")
         elif isinstance(run["reference_id"], str):

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from robustfl_bench.base.console import counted
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
 from robustfl_bench.base.trees import flatten
@@ -87,8 +88,9 @@ def pivot(
         remarks=remarks,
     )
     _fill(table, (rows, columns), readable, runs)
-    if columns == "attack" and described.better and labels != ["none"] and WORST not in labels:  # attack=worst is it
-        worst = Column(WORST, described, worst=True)
+    if columns == "attack" and described.better and labels != ["none"]:
+        label = f"{WORST} of all" if WORST in labels else WORST  # others can do more harm than the attack of this name
+        worst = Column(label, described, worst=True)
         table.columns += (worst,)
         table.add_worst(worst)
     for (block, row, column), cell in list(table.cells.items()):
@@ -197,8 +199,11 @@ def _remarks(
     remarks = [f"where {', '.join(conditions)}"] if conditions else []
     remarks += [", ".join(shared)] if shared else []
     remarks += [f"differs with the {' or '.join(axes)}: {line}" for line in brought_along(readable, axes)]
-    if number := len(chosen) - len(readable):
+    whole = chosen["state"] != "damaged"
+    if number := len(chosen) - int(whole.sum()):
         remarks.append(f"{number} damaged or just begun runs left out; robustfl-results status names those of a folder")
+    lacking = {name: int((chosen[name].isna() & whole).sum()) for name in axes}
+    remarks += [f"{counted(number, 'run')} without {name} left out" for name, number in lacking.items() if number]
     return remarks
 
 

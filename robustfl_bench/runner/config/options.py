@@ -110,6 +110,11 @@ def search(config_dir: str | Path | None = None) -> Search:
     own = Path(config_dir).expanduser().resolve()
     if not own.is_dir():
         raise ConfigError(f"--config-dir must be a folder with groups such as aggregator/ in it, got {config_dir}")
+    for group in CONF.iterdir():
+        for file in sorted((own / group.name).rglob("*.yaml")):
+            shipped = group / file.relative_to(own / group.name)
+            if shipped.is_file() and shipped.read_bytes() != file.read_bytes():
+                raise ConfigError(f"{file} has the name of an option of this package, which would count: rename it")
     return (*HERE, own)
 
 
