@@ -17,8 +17,9 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Aksel(Aggregator):
     """Mean of the half of the updates that is nearest to the coordinate-wise median.
 
-    Of n updates, (n + 1) // 2 are averaged: those whose distance is at most the median distance. Equals at the border
-    share the places that are left. One sort and one pass over the updates, no distances between clients.
+    Of n updates, the (n + 1) // 2 of least ``|x_i - m|^2`` are averaged, where m is the median: those whose distance is
+    at most the median distance. Equals at the border share the places that are left. One sort and one pass over the
+    updates, no distances between clients.
 
     Code: with ``num_byzantine`` f, the mode "n-f" of the authors' code, n - f updates are averaged. Their median of an
     even number is the lower of the two middle values; here it is the mean of both.

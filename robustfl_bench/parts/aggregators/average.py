@@ -17,7 +17,10 @@ from robustfl_bench.parts.aggregators.base import Aggregator, RingForm, ServerVi
 
 @dataclass(frozen=True)
 class Average(Aggregator):
-    """Mean of the updates, with equal weights, or weighted by samples with ``weighted``. Not robust."""
+    """Mean of the updates, with equal weights, or weighted by samples with ``weighted``. Not robust.
+
+    The result is ``(x_1 + ... + x_n) / n``; ``weighted`` gives ``sum of m_i x_i / sum of m_i`` for sample counts m_i.
+    """
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "one client moves the mean at will"}
 

@@ -16,8 +16,9 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class AvgRej(Aggregator):
     """Mean of the n - f updates whose removal from the plain mean gives the largest loss on the server's data.
 
-    The paper's score is the loss without the client minus the loss with all clients. The second term is the same for
-    every client and is left out.
+    ``score_i = loss(params - step_size m_i)`` with ``m_i = mean of x_j over j != i``; the n - f updates of highest
+    score are averaged. The paper subtracts the loss with all clients, which is the same for every client and is left
+    out.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -18,7 +18,9 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class BetaTrMean(Aggregator):
     """Mean of every coordinate without the largest and the smallest ``fraction`` of its values, each rounded down.
 
-    0 gives the mean. Unlike ``trmean`` it suits groups of any size, as in BRIFCA (Tao et al., arXiv 2306.00638).
+    The result is ``(v_(k+1) + ... + v_(n-k)) / (n - 2k)`` for the sorted values ``v_1 <= ... <= v_n`` of a coordinate
+    and ``k = floor(fraction n)``. 0 gives the mean. Unlike ``trmean`` it suits groups of any size, as in BRIFCA (Tao et
+    al., arXiv 2306.00638).
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "it trims a share of the clients, however many are Byzantine"}

@@ -29,15 +29,16 @@ MAX_SUBSETS = 100_000
 class Boba(Aggregator):
     """Mean of the accepted updates' projections onto a (c - 1)-dimensional affine subspace, with c classes.
 
-    Stage 1 fits the subspace to n - f clients, by the method ``fit``. ``alternating`` starts from the subspace of the
-    server's class updates and alternates between the n - f nearest clients and the best subspace for them, until these
-    clients do not change or for ``max_iter`` fits; ``exhaustive`` (BOBA-ES) tries all subsets of n - f clients;
-    ``server`` keeps the server's subspace (no stage 1). Stage 2 (``stage2``) writes every client's projection as an
-    affine combination of the projected class updates and accepts the clients whose smallest coefficient is at least
-    ``p_min``, or, if fewer than n - f pass, the n - f clients with the largest one. All n clients are candidates,
-    including those that stage 1 left out. ``weights`` are the coefficients of the clients that span the subspace (none
-    for ``fit=server``), ``accepted`` are the clients that passed stage 2. Everything is computed from inner products,
-    in float64.
+    Stage 1 seeks the subspace, with projection P, and n - f clients of least ``sum of |x_i - P(x_i)|^2``, by the method
+    ``fit``. ``alternating`` starts from the subspace of the server's class updates and alternates between the n - f
+    nearest clients and the best subspace for them, until these clients do not change or for ``max_iter`` fits;
+    ``exhaustive`` (BOBA-ES) tries all subsets of n - f clients; ``server`` keeps the server's subspace (no stage 1).
+    Stage 2 (``stage2``) writes every client's projection as an affine combination of the projected class updates u_k,
+    ``P(x_i) = sum_k p_ik P(u_k)`` with ``sum_k p_ik = 1``. It accepts the clients with ``min_k p_ik >= p_min``, or, if
+    fewer than n - f pass, the n - f clients with the largest minimum. All n clients are candidates, including those
+    that stage 1 left out. ``weights`` are the coefficients of the clients that span the subspace (none for
+    ``fit=server``), ``accepted`` are the clients that passed stage 2. Everything is computed from inner products, in
+    float64.
     """
 
     num_byzantine: Annotated[int, at_least(0)]

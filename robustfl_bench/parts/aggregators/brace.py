@@ -16,10 +16,11 @@ from robustfl_bench.parts.aggregators.base import Aggregator, RingForm, ServerVi
 class Brace(Aggregator):
     """+1 in every coordinate in which the clients' signs add up to more than ``threshold``, -1 in all others.
 
-    The result (d,) is a direction: the step is lr x +-1. A sum equal to the threshold (lambda) gives -1, as printed,
-    and so does every coordinate without a clear majority: the rule is not symmetric, and such a parameter grows. With
-    ``symmetric`` these coordinates get 0, and -1 only below minus the threshold; with threshold 0 this is signSGD. The
-    paper does not define the sign of zero; here it is 0, so the client abstains.
+    With ``V = sum of sign(x_i)``, a coordinate is ``+1 if V > threshold, else -1``. The result (d,) is a direction: the
+    step is lr x +-1. A sum equal to the threshold (lambda) gives -1, as printed, and so does every coordinate without a
+    clear majority: the rule is not symmetric, and such a parameter grows. With ``symmetric`` a coordinate is
+    ``+1 if V > threshold, -1 if V < -threshold, else 0``; with threshold 0 this is signSGD. The paper does not define
+    the sign of zero; here it is 0, so the client abstains.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -23,12 +23,13 @@ Array = NDArray[np.float64]
 class Bulyan(Aggregator):
     """Mean of the n - 4f values of every coordinate nearest to the median, among n - 2f clients that Krum selects.
 
-    With ``selection`` ``repeated``, Krum selects one client at a time and removes it, until n - 2f are selected; each
-    of the m remaining clients is compared with its m - f - 2 nearest others, at least one. With ``once``, the n - 2f
-    clients with the best scores of a single pass are selected, as in several libraries. Of clients with equal scores
-    the one whose others are nearer comes first, so that the order of clients has no influence: with f <= 2 the last
-    score is one distance, and the two nearest clients always share it. Theory and ``check`` require n >= 4f + 3; the
-    rule can be computed for n >= 4f + 1, so that it also runs on the few means that bucketing makes.
+    With ``selection`` ``repeated``, Krum selects one client at a time and removes it, until n - 2f are selected: of the
+    m remaining clients, the one of least ``score_i = sum of |x_i - x_j|^2 over the max(m - f - 2, 1) nearest j != i``.
+    With ``once``, the n - 2f clients with the best scores of a single pass are selected, as in several libraries. Of
+    clients with equal scores the one whose others are nearer comes first, so that the order of clients has no
+    influence: with f <= 2 the last score is one distance, and the two nearest clients always share it. Theory and
+    ``check`` require n >= 4f + 3; the rule can be computed for n >= 4f + 1, so that it also runs on the few means that
+    bucketing makes.
     """
 
     num_byzantine: Annotated[int, at_least(0)]

@@ -22,10 +22,11 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Cfl(Aggregator):
     """Sample-weighted mean of one of two groups of clients, or of all if the groups agree.
 
-    The groups are made by single linkage on the cosine similarities of the updates: the most similar pairs are joined
-    first, until two groups are left. If the largest similarity between the groups is at least ``threshold``, all
-    clients are used. Of groups of equal size, the one without the first client is used. A zero update has similarity 0
-    to all others. Two clients form two groups.
+    The result is ``sum of m_i x_i / sum of m_i`` over the clients that are used, for sample counts m_i. The groups are
+    made by single linkage on the similarities ``<x_i, x_j> / (|x_i| |x_j|)``: the most similar pairs are joined first,
+    until two groups are left. If the largest similarity between the groups is at least ``threshold``, all clients are
+    used. Of groups of equal size, the one without the first client is used. A zero update has similarity 0 to all
+    others. Two clients form two groups.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -19,8 +19,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Cge(Aggregator):
     """Mean of the n - f updates of least Euclidean norm; equals at the border share the places that are left.
 
-    The papers add these updates up, which is the same with another learning rate. An attacker who sends a short update
-    is never left out.
+    The result is ``mean of x_i over the n - f least |x_i|``; the papers take the sum, which is the same with another
+    learning rate. An attacker who sends a short update is never left out.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -18,8 +18,10 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class ChebyshevMean(Aggregator):
     """Mean of every coordinate after its values are clipped to ``deviations`` standard deviations around their mean.
 
-    Standard deviations have n - 1 in the denominator; a single client's update is returned unchanged. No number of
-    attackers is assumed. A single wild value moves both the mean and the range, so the rule is not robust.
+    The result is ``mean of min(max(v_i, m - k s), m + k s)`` for the values v_i of a coordinate, with
+    ``k = deviations``, their mean m and ``s^2 = sum of (v_i - m)^2 / (n - 1)``. A single client's update is returned
+    unchanged. No number of attackers is assumed. A single wild value moves both the mean and the range, so the rule is
+    not robust.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -27,9 +27,10 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class ClippedClustering(Aggregator):
     """Mean of the larger of two groups of updates, shortened to the median of the norms of all rounds so far.
 
-    Agglomerative clustering of the cosine distances makes the groups; of groups of the same size, the one whose members
-    are closer to each other. A zero update has distance 2 to all others; where two or more are zero, the last groups
-    join at the same distance, and all updates are used.
+    The result is ``mean of x_i min(1, r / |x_i|)`` over the group, with this median r. Agglomerative clustering of the
+    distances ``1 - <x_i, x_j> / (|x_i| |x_j|)`` makes the groups; of groups of the same size, the one whose members are
+    closer to each other. A zero update has distance 2 to all others; where two or more are zero, the last groups join
+    at the same distance, and all updates are used.
 
     Code: in the authors', Blades, no update is longer than 100000 after clipping (``max_radius=100000``); the paper has
     no such limit.

@@ -20,9 +20,9 @@ class ClippedGossip(Aggregator):
     With ``protocol=gossip`` the updates are the differences x_j - x of the neighbours' models from the node's own, and
     their ``counts`` the gossip weights W_j. At a server, the weights are the sample counts over their sum.
 
-    Without a number, the radius of a node is the paper's: the root of the sum of W_j |x_j - x|^2 over delta. delta is
-    the weight of f attackers, f times the largest weight of a neighbour. As a node does not know who is honest, the sum
-    leaves out its farthest neighbours, of weight delta.
+    Without a number, the radius of a node is the paper's, ``sqrt(sum of W_j |x_j - x|^2 / delta)``. delta is the weight
+    of f attackers, f times the largest weight of a neighbour. As a node does not know who is honest, the sum leaves out
+    its farthest neighbours, of weight delta.
 
     Code: He et al. set a number in all published runs (1 or 0.1 on MNIST); without one, their code clips at the second
     largest distance. The adaptive radius follows that of Gaucher, Dieuleveut and Hendrikx (ICML 2025), ``CShe_RG``,

@@ -21,9 +21,10 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class ClippedTrMean(Aggregator):
     """Trimmed mean of the updates, each clipped to within ``radius`` of the result of centered clipping.
 
-    Clipping takes ``steps`` steps from the last aggregate, in the first round from 0; then the f largest and f smallest
-    values of every coordinate are trimmed. The library starts the next round at the result of clipping; here it starts
-    at the aggregate.
+    Clipping takes ``steps`` steps of ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` from the last aggregate, in
+    the first round from 0. Of the vectors ``v + (x_i - v) min(1, radius / |x_i - v|)`` around the last v, the f largest
+    and f smallest values of every coordinate are trimmed. The library starts the next round at the result of clipping;
+    here it starts at the aggregate.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -17,13 +17,16 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class CooMed(Aggregator):
     """Median of every coordinate; robust while fewer than half of the clients are Byzantine.
 
+    The result is ``v_((n+1)/2)`` for odd n and ``(v_(n/2) + v_(n/2+1)) / 2`` for even n, for the sorted values
+    ``v_1 <= ... <= v_n`` of a coordinate.
+
         >>> import numpy as np
         >>> import robustfl_bench as rb
         >>> updates = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 1.0], [4.0, 1.0], [100.0, -100.0]])
         >>> rb.CooMed()(updates)  # the last client attacks
         array([3., 0.])
 
-    An even number of clients has two middle values: ``even`` says which median is taken.
+    With ``even`` ``lower``, the result for even n is ``v_(n/2)``.
     """
 
     even: Annotated[str, one_of(mean="of the two middle values", lower="of the two, as in torch.median")] = "mean"

@@ -20,10 +20,11 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class CsPlus(Aggregator):
     """Weighted sum of the updates, shortened to the longest length beyond which others weigh at least 2 delta.
 
-    With ``protocol=gossip`` the updates are the differences of the neighbours' models from the node's own, and their
-    ``counts`` the gossip weights; this is the paper's CS+-RG. delta is the weight of f attackers, f times the largest
-    weight of a neighbour. With equal weights, the radius is the (2f + 1)-th largest distance: the 2f farthest
-    neighbours are shortened to it. At a server, the weights are the sample counts over their sum.
+    The result is ``sum of W_j x_j min(1, radius / |x_j|)``. With ``protocol=gossip`` the updates x_j are the
+    differences of the neighbours' models from the node's own, and their ``counts`` the gossip weights W_j; this is the
+    paper's CS+-RG. delta is the weight of f attackers, f times the largest weight of a neighbour. With equal weights,
+    the radius is the (2f + 1)-th largest distance: the 2f farthest neighbours are shortened to it. At a server, the
+    weights are the sample counts over their sum.
 
     The paper moves a node by the sum times the inverse of the largest eigenvalue of the graph's Laplacian; here it
     moves by the sum itself, as in ClippedGossip.

@@ -26,9 +26,10 @@ class Dnc(Aggregator):
     variance.
 
     Each of ``num_iters`` filters uses ``sub_dim`` random coordinates (all of them, if there are fewer) and rejects the
-    ``floor(fraction * f)`` clients that deviate most from the mean along the direction of most variance. If every
-    client is rejected by some filter, the clients rejected least often are averaged; the paper does not cover this
-    case. The defaults for ``num_iters`` and ``fraction`` are the paper's; several libraries make 5 passes.
+    ``floor(fraction * f)`` clients of largest ``score_i = <x_i - m, u>^2`` on these coordinates, where m is the mean of
+    all updates and u, of length 1, their direction of most variance. If every client is rejected by some filter, the
+    clients rejected least often are averaged; the paper does not cover this case. The defaults for ``num_iters`` and
+    ``fraction`` are the paper's; several libraries make 5 passes.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

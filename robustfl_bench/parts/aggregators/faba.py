@@ -20,6 +20,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Faba(Aggregator):
     """Mean of the n - f updates that are left after f times leaving out the one farthest from the mean of those that
     are left; needs n > 2f. Of equally far updates, the first is left out.
+
+    The distance is ``|x_i - m|`` from the mean m of all updates that are left, x_i included; the result is the last m.
     """
 
     num_byzantine: Annotated[int, at_least(0)]

@@ -23,11 +23,12 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class FedSeca(Aggregator):
     """A vote elects the sign of every coordinate; clipped and sparsified entries of that sign are averaged.
 
-    Two clients agree by +1 if more than half of their nonzero signs are equal, by -1 if fewer are, and by 0 in a tie. A
-    client votes with a weight of its mean agreement with all clients, itself included, or 0 if that is negative. For
-    the size, updates are clipped to the median of all norms, and every entry to the median size in its coordinate. Of
-    each client only the entries above the ``sparsity`` quantile of its own sizes, before clipping, remain. The
-    aggregate of a coordinate is the mean of the remaining entries of the elected sign, or 0 if there are none.
+    The elected sign is ``s = sign(sum of w_i sign(x_i))`` with ``w_i = max(0, mean of c_ij over j)``, j = i included.
+    The agreement ``c_ij = sign(<sign(x_i), sign(x_j)>)`` is +1 if more than half of two clients' nonzero signs are
+    equal, -1 if fewer are, and 0 in a tie. The size a_i of an entry is its size after the update is clipped to the
+    median of all norms. Of each client only the entries above the ``sparsity`` quantile of its own sizes, before
+    clipping, remain. The aggregate of a coordinate is ``s * mean of min(a_i, median of a_1, ..., a_n)`` over the
+    remaining entries of sign s, or 0 if there are none.
 
     Code: the equations were read in the reimplementation of FL-Byzantine-Library. It takes the lower one of two middle
     values as the median; where no sign is elected it averages all entries. The authors' own code

@@ -24,10 +24,11 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Flame(Aggregator):
     """Mean of the updates of one majority cluster, clipped to the median of all norms, plus Gaussian noise.
 
-    The paper finds the cluster by HDBSCAN on cosine distances. With FLAME's parameters, clusters of more than half of
-    the clients and no density requirement (``min_samples`` 1), that is the first group of this size under single
-    linkage. Cosines are between the clients' ``models``. The standard deviation of the noise is ``noise`` times the
-    median norm; the paper uses 0.001 for images and texts, 0.01 for network traffic.
+    The result is ``mean of x_i min(1, S / |x_i|)`` over the cluster plus noise of standard deviation ``noise S`` in
+    every coordinate, with the median norm S. The paper finds the cluster by HDBSCAN on cosine distances. With FLAME's
+    parameters, clusters of more than half of the clients and no density requirement (``min_samples`` 1), that is the
+    first group of this size under single linkage. Cosines are between the clients' ``models``,
+    ``params - step_size x_i``. The paper's ``noise`` is 0.001 for images and texts, 0.01 for network traffic.
 
     Code: some implementations compare updates (``compare=updates``).
     """

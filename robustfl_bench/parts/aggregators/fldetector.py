@@ -33,10 +33,10 @@ REFERENCES = 10  # uniform samples to which the Gap statistic compares the score
 class FlDetector(Aggregator):
     """``rule`` applied to the clients that are left, once those with inconsistent updates are detected and removed.
 
-    A client's update is predicted as its last one plus ``H (w - w')``: w - w' is the model's last step and H the
-    estimate of the Hessian that L-BFGS makes of the last ``window`` steps and changes of the aggregate. The distances
-    of the updates from their predictions are divided by their sum. A client's score is the mean of its shares in the
-    last ``window`` rounds. Scores therefore exist from round 2 ``window`` + 1 on. When the Gap statistic finds more
+    A client's update x_i is predicted as its last one x_i' plus ``H (w - w')``: w - w' is the model's last step and H
+    the estimate of the Hessian that L-BFGS makes of the last ``window`` steps and changes of the aggregate. Its share
+    of a round is ``d_i / sum of d_j`` with ``d_i = |x_i - x_i' - H (w - w')|``, and its score the mean of its shares in
+    the last ``window`` rounds. Scores therefore exist from round 2 ``window`` + 1 on. When the Gap statistic finds more
     than one group among the scores, the clients in the upper one of two groups (k-means) are removed for good, and the
     search ends. Groups are those of least sum of squares, found exactly.
 

@@ -15,7 +15,8 @@ class FLTrust(Aggregator):
     """Mean of the updates, scaled to the length of the server's update and weighted by the positive part of their
     cosine with it.
 
-    If no cosine is positive, the aggregate is zero; it is never longer than the server's update.
+    The result is ``sum of t_i (|g| / |x_i|) x_i / sum of t_i`` with ``t_i = max(0, <x_i, g> / (|x_i| |g|))`` and the
+    server's update g. If no cosine is positive, the aggregate is zero; it is never longer than the server's update.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

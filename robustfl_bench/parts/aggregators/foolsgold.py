@@ -28,12 +28,12 @@ class FoolsGold(Aggregator):
     """Combination of the updates in which a client's weight falls with the similarity of its updates to another
     client's.
 
-    Similarity is the cosine between the sums of all updates that two clients have sent, or without ``history`` between
-    their updates of this round. Pardoning: if the other client's largest cosine is larger than the client's own, their
-    cosine is multiplied by the ratio of the two. Weights are 1 minus the largest cosine, divided by the largest such
-    weight, then ``confidence * (ln(w / (1 - w)) + 0.5)``, clipped to [0, 1]. With ``scale`` ``sum`` the weights are
-    divided by their sum, so that the aggregate is as long as that of other rules; with ``none``, as in the paper, they
-    are not. If all clients send the same, all weights are 0.
+    Similarity c_ij is the cosine between the sums of all updates that clients i and j have sent, or without ``history``
+    between their updates of this round. Pardoning multiplies c_ij by ``v_i / v_j`` if ``v_i < v_j``, where
+    ``v_i = max of c_ij over j != i``. After that, weights are ``w_i = 1 - max of c_ij over j != i``, divided by the
+    largest of them, then ``confidence * (ln(w_i / (1 - w_i)) + 0.5)``, clipped to [0, 1]. With ``scale`` ``sum`` the
+    weights are divided by their sum, so that the aggregate is as long as that of other rules; with ``none``, as in the
+    paper, they are not. If all clients send the same, all weights are 0.
 
     The paper can also restrict the cosines to important features; here all features are used. With ``history`` the rule
     stores a vector for each client.

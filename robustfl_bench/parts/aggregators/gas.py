@@ -23,8 +23,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerAlone, Serve
 class Gas(Aggregator):
     """Mean of the n - f updates of least score: the sum, over groups of coordinates, of the distances from ``rule``.
 
-    In every round the coordinates are dealt at random to ``groups`` groups of equal size, up to one. In each group the
-    rule aggregates the clients' sub-vectors, and a client's score grows by the distance of its sub-vector from that.
+    In every round the coordinates are dealt at random to ``groups`` groups of equal size, up to one. In each group g
+    the rule aggregates the clients' sub-vectors x_i(g) to r(g): ``score_i = sum of |x_i(g) - r(g)| over the groups g``.
     The rule works with few coordinates at a time, and its aggregate is only a reference. Equals at the border share the
     places that are left. The rule may read the updates and the server's own ones, but neither whole models nor memory.
     It is called once per group, so the cost grows with their number.

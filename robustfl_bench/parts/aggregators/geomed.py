@@ -20,9 +20,11 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class GeoMed(Aggregator):
     """The vector of least total distance to the updates, with equal weights; robust below half Byzantine.
 
-    The iteration starts at the medoid, the update of least total distance to the others, and stops after a step of at
-    most ``eps`` or after ``max_iter`` steps. Updates within ``eps`` of the iterate are treated as equal to it. The unit
-    of ``eps`` is the median distance from the medoid. The defaults are those of the hdmedians package, which BOBA uses.
+    The result minimises ``sum of |x_i - y|`` over y. A step of the iteration goes from y to the mean of the updates
+    with weights ``1 / |x_i - y|``. The iteration starts at the medoid, the update of least total distance to the
+    others, and stops after a step of at most ``eps`` or after ``max_iter`` steps. Updates within ``eps`` of the iterate
+    are treated as equal to it. The unit of ``eps`` is the median distance from the medoid. The defaults are those of
+    the hdmedians package, which BOBA uses.
 
         >>> import numpy as np
         >>> import robustfl_bench as rb

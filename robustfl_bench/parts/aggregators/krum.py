@@ -20,10 +20,10 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Krum(Aggregator):
     """The update with the least sum of squared distances to its n - f - 2 nearest others.
 
-    With ``num_selected`` > 1, the mean of that many updates with the best scores (Multi-Krum). In a tie the first
-    update is selected, as in the paper. The theory needs n > 2f + 2, which ``check`` enforces; the rule itself only
-    needs one neighbour per update, so that it also runs on the few means that bucketing makes (``check_mixed``).
-    Distances are squared and exclude the update itself.
+    With ``score_i = sum of |x_i - x_j|^2 over the n - f - 2 nearest j != i``, Krum selects the update of least score,
+    and Multi-Krum (``num_selected`` > 1) averages that many updates of least score. In a tie the first update is
+    selected, as in the paper. The theory needs n > 2f + 2, which ``check`` enforces; the rule itself only needs one
+    neighbour per update, so that it also runs on the few means that bucketing makes (``check_mixed``).
 
         >>> import numpy as np
         >>> import robustfl_bench as rb

@@ -26,10 +26,12 @@ class Lasa(Aggregator):
     """Layer-wise mean of sparsified updates, over the clients whose norm and signs are typical in that layer.
 
     Updates are clipped to the median of all norms, and the ``sparsity`` share of smallest entries of each is set to 0,
-    so that k = (1 - ``sparsity``) d are kept. In every parameter tensor a client is accepted if its norm and its share
-    of positive entries are within ``length_limit`` and ``sign_limit`` standard deviations of the clients' median; if no
-    client is, all are accepted. The paper shrinks the share towards a half by the sparsity; this changes no decision
-    and is left out here.
+    so that k = (1 - ``sparsity``) d are kept. In every parameter tensor the result is ``mean of z_i`` over the accepted
+    clients, where z_i is the clipped and sparsified part of update i. A client is accepted if
+    ``|a_i - median of a| < limit * std of a``, with n in the denominator of std, for its norm ``a_i = |z_i|``, with
+    ``length_limit``, and for its share a_i of positive entries, with ``sign_limit``. Where all a_i are equal, all pass;
+    if no client passes both, all are accepted. The paper shrinks the share towards a half by the sparsity; this changes
+    no decision and is left out here.
 
     Code: the defaults are the authors'. Their code keeps only the entries above the k-th largest, which are k - 1
     (``boundary=dropped``): a small change, unless it moves a client across a limit. It prunes weights but no biases;

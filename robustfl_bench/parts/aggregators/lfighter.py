@@ -27,8 +27,8 @@ class LFighter(Aggregator):
     """Mean of the larger or more scattered of two groups of clients, which k-means makes.
 
     K-means compares the clients' updates of the weights of two output neurons: those of the largest norms, summed over
-    clients, supposedly the source and the target of flipped labels. A group's score is its share of the clients times
-    its dissimilarity, 1 minus the members' mean least cosine to another member, where a cosine above 0 counts as 0. The
+    clients, supposedly the source and the target of flipped labels. The score of a group of k clients is
+    ``k / n * (1 - mean of min(0, c_i))`` over its members, where c_i is a member's least cosine to another member. The
     group of the lower score is left out: the smaller one, or of similar sizes the one whose members point in similar
     directions. If the scores are equal, no client is left out.
 

@@ -20,7 +20,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class MagnitudeTrMean(Aggregator):
     """Mean of every coordinate without its f values of largest and f values of smallest magnitude; needs n > 2f.
 
-    Of two equal magnitudes, that of the negative value is treated as smaller.
+    The result is ``(v_(f+1) + ... + v_(n-f)) / (n - 2f)`` for the values of a coordinate in the order
+    ``|v_1| <= ... <= |v_n|``. Of two equal magnitudes, that of the negative value is treated as smaller.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -27,9 +27,9 @@ MAX_TIES = 1000
 class Mda(Aggregator):
     """Mean of the n - f updates with the least diameter (the distance of the two farthest ones); needs n > 2f.
 
-    Of several such sets, the rule takes the one of least total squared distance, among the first ``MAX_TIES``
-    found and as far as it removes spare updates all at once.
-    The search does not try all sets: for a diameter t, f clients must cover all pairs farther apart than t, which is a
+    The set S minimises ``max of |x_i - x_j| over i, j in S``. Of several such sets, the rule takes the one of least
+    total squared distance, among the first ``MAX_TIES`` found and as far as it removes spare updates all at once. The
+    search does not try all sets: for a diameter t, f clients must cover all pairs farther apart than t, which is a
     vertex cover, and bisection finds the least t. The cost is O(n^2 log n) times the size of a search tree that seldom
     branches if attackers are far away and has at most 1.47^f leaves; ``check`` therefore refuses f > 30.
 

@@ -15,7 +15,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class MeaMed(Aggregator):
     """Mean of the n - f values of every coordinate that are nearest to its median; needs n > 2f. f = 0 gives the mean.
 
-    byzpy calls this rule mean of medians.
+    The result is ``mean of v_i over the n - f least |v_i - m|`` for the values v_i of a coordinate and their median m;
+    of two values at the same distance, the smaller counts. byzpy calls this rule mean of medians.
     """
 
     num_byzantine: Annotated[int, at_least(0)]

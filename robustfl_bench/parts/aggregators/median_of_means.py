@@ -18,7 +18,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class MedianOfMeans(Aggregator):
     """Geometric median of the means of ``num_groups`` groups of clients, which are drawn anew every round.
 
-    The theory needs more than 2f groups. One group gives the mean, n groups give the geometric median. In the paper the
+    The groups have equal sizes, up to one; the result minimises ``sum of |m_k - y|`` over y for their means m_k. The
+    theory needs more than 2f groups. One group gives the mean, n groups give the geometric median. In the paper the
     groups are fixed.
     """
 

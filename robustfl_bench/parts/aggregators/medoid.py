@@ -14,13 +14,13 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Medoid(Aggregator):
     """The update with the least sum of distances to all others; in a tie, the first.
 
-    It is the geometric median restricted to the updates themselves. Krum differs in two ways: its distances are squared
-    and only to the nearest clients.
+    The result is the x_k of least ``sum of |x_i - x_k|``, the geometric median restricted to the updates themselves.
+    Krum differs in two ways: its distances are squared and only to the nearest clients.
 
         >>> import numpy as np
         >>> import robustfl_bench as rb
         >>> updates = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.4, 0.4], [100.0, -100.0]])
-        >>> rb.Medoid()(updates)  # the last client attacks
+        >>> rb.Medoid()(updates).round(2)  # the last client attacks
         array([0.4, 0.4])
     """
 

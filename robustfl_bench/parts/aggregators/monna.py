@@ -18,9 +18,10 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Monna(Aggregator):
     """Mean of the n - f updates nearest to a trusted one.
 
-    In the paper, peers average and each trusts itself: nearest neighbour averaging (NNA), which is ``trusted`` 0 with
-    ``protocol=gossip``, where a node's own row is the first. The server's own update, by training on its own data, is a
-    reference and not part of the mean.
+    The result is ``mean of x_i over the n - f least |x_i - t|``. The trusted update t is the server's own, by training
+    on its own data, which is not part of the mean, or that of the client ``trusted``. In the paper, peers average and
+    each trusts itself: nearest neighbour averaging (NNA), which is ``trusted`` 0 with ``protocol=gossip``, where a
+    node's own row is the first.
 
     Code: there, a node hears n - f models, its own included, and averages the n - 2f nearest; here it hears all n and
     averages n - f.

@@ -15,7 +15,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView, SumFor
 class NormBound(Aggregator):
     """Mean of the updates after clipping them to the norm ``bound``.
 
-    The paper tries 3, 5 and 10 on EMNIST. Its second part, noise (weak differential privacy), is left out.
+    The result is ``mean of x_i min(1, bound / |x_i|)``. The paper tries 3, 5 and 10 on EMNIST. Its second part, noise
+    (weak differential privacy), is left out.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

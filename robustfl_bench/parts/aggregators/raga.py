@@ -17,9 +17,10 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class Raga(Aggregator):
     """The vector of least mean distance to the updates, weighted by samples, or equally without ``weighted``.
 
-    Robust while less than half of the weight is Byzantine. The mean distance is within ``eps`` of the minimum; every
-    result is verified, not assumed after a number of steps (see geometric_median.py). The unit of ``eps`` is the median
-    distance from the medoid; in the paper ``eps`` is an absolute length.
+    The result minimises ``sum of m_i |x_i - y| / sum of m_i`` over y, for sample counts m_i. Robust while less than
+    half of the weight is Byzantine. The mean distance is within ``eps`` of the minimum; every result is verified, not
+    assumed after a number of steps (see ``numerics.medians``). The unit of ``eps`` is the median distance from the
+    medoid; in the paper ``eps`` is an absolute length.
     """
 
     eps: Annotated[float, at_least(0)] = 1e-5

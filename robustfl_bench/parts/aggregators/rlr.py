@@ -18,10 +18,10 @@ class Rlr(Aggregator):
     """The clients' vote or mean, negated in every coordinate in which the sum of their signs is below ``threshold`` in
     size.
 
-    ``direction`` is the ``sign`` of the sum of the signs, with one bit per client, as BRACE accounts for this baseline
-    (Fang et al., WWW Companion 2025, section 5.2), so that the step is lr x +-1 and a tie gives 0; or the ``mean`` of
-    the updates, as in the original paper. BRACE does not print the threshold; its own lambda is 5. With threshold 0 no
-    coordinate is negated.
+    With ``V = sum of sign(x_i)``, a coordinate is ``s if |V| >= threshold, else -s``. ``direction`` sets s: the
+    ``sign`` of V, with one bit per client, as BRACE accounts for this baseline (Fang et al., WWW Companion 2025,
+    section 5.2), so that the step is lr x +-1 and a tie gives 0; or the ``mean`` of the updates, as in the original
+    paper. BRACE does not print the threshold; its own lambda is 5. With threshold 0 no coordinate is negated.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

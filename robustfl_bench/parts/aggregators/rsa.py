@@ -13,8 +13,9 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView, SumFor
 class Rsa(Aggregator):
     """``penalty`` times the sum over the clients of the sign of the server's model minus the client's.
 
-    This is the gradient of the penalty ``penalty * |client - server|_1`` that ties the models together. Use it with
-    ``local_update=rsa`` and the same penalty. A client can move a coordinate by at most ``penalty``.
+    The result is ``penalty * sum of sign(x_i)``, the gradient of the penalty ``penalty * |client - server|_1`` that
+    ties the models together. Use it with ``local_update=rsa`` and the same penalty. A client can move a coordinate by
+    at most ``penalty``.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -14,7 +14,10 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 
 @dataclass(frozen=True)
 class SelfRej(Aggregator):
-    """Mean of the n - f updates with the least loss on the server's data after a step along this update alone."""
+    """Mean of the n - f updates with the least loss on the server's data after a step along this update alone.
+
+    ``score_i = loss(params - step_size x_i)``; equals at the border share the places that are left.
+    """
 
     exempt: ClassVar[Mapping[str, str]] = {
         "translation": "losses depend on the origin",

@@ -21,10 +21,12 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class SequentialClipping(Aggregator):
     """Consecutive steps of centered clipping, one for each group of clients, from the last aggregate.
 
-    Clients are sorted by the cosine between their update and the last aggregate and cut into ``bucket_size`` parts; a
-    group has one random client of every part. In the first round all groups are random. With ``mean_first`` the mean of
-    a group is clipped instead of each of its updates. ``passes`` 2 goes through all clients a second time, in newly
-    drawn groups, as the library's ``ccs_ecc`` does. ``weights`` are as in centered clipping.
+    The step of a group goes from v to ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` over its clients. Clients
+    are sorted by the cosine between their update and the last aggregate and cut into ``bucket_size`` parts; a group has
+    one random client of every part. In the first round v starts at 0 and all groups are random. With ``mean_first`` the
+    mean m of a group is clipped instead: ``v + (m - v) min(1, radius / |m - v|)``. ``passes`` 2 goes through all
+    clients a second time, in newly drawn groups, as the library's ``ccs_ecc`` does. ``weights`` are as in centered
+    clipping.
     """
 
     radius: Annotated[float, at_least(0), SCALE] = 1.0

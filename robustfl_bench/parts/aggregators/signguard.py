@@ -24,12 +24,13 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class SignGuard(Aggregator):
     """Mean of the updates that pass a filter on norms and one on signs, clipped to the median of all norms.
 
-    Norms must lie between ``lower`` and ``upper`` times that median. The shares of positive, zero and negative entries
-    among a random ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean shift with
-    a bandwidth that reaches half of the clients; only the largest cluster passes. With ``similarity`` (the paper's
-    SignGuard-Sim and -Dist) there is a fourth feature: the cosine with, or the distance from, the last aggregate, and
-    in the first round the median cosine with, or distance from, all clients, itself included, relative to the largest.
-    If no client passes both filters, those that pass the second are used.
+    The result is ``mean of x_i min(1, S / |x_i|)`` over these updates, with the median norm S. The filter on norms
+    passes ``lower S <= |x_i| <= upper S``. The shares of positive, zero and negative entries among a random
+    ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean shift with a bandwidth
+    that reaches half of the clients; only the largest cluster passes. With ``similarity`` (the paper's SignGuard-Sim
+    and -Dist) there is a fourth feature: the cosine with, or the distance from, the last aggregate, and in the first
+    round the median cosine with, or distance from, all clients, itself included, relative to the largest. If no client
+    passes both filters, those that pass the second are used.
 
     Code: the authors start mean shift from bins (``seeding=bins``), not from every client, which often selects another
     cluster. Their code also takes consecutive coordinates, clips to the lower one of two middle norms, and has another

@@ -15,7 +15,7 @@ from robustfl_bench.parts.aggregators.base import Aggregator, RingForm, ServerVi
 class SignSgd(Aggregator):
     """The sign of the sum of the clients' signs in every coordinate, so that the step is lr x +-1.
 
-    A tie gives 0, so the parameter does not change; zeros abstain.
+    The result is ``sign(sum of sign(x_i))`` with ``sign(0) = 0``: zeros abstain, and a tie changes no parameter.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -18,6 +18,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class TrMean(Aggregator):
     """Mean of every coordinate without its f largest and f smallest values; needs n > 2f. f = 0 gives the mean.
 
+    The result is ``(v_(f+1) + ... + v_(n-f)) / (n - 2f)`` for the sorted values ``v_1 <= ... <= v_n`` of a coordinate.
+
         >>> import numpy as np
         >>> import robustfl_bench as rb
         >>> updates = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 1.0], [4.0, 1.0], [100.0, -100.0]])

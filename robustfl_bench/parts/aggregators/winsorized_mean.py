@@ -18,7 +18,8 @@ from robustfl_bench.parts.aggregators.base import Aggregator, ServerView
 class WinsorizedMean(Aggregator):
     """Mean of every coordinate after its f largest values are lowered, and its f smallest raised, to the next value.
 
-    Needs n > 2f; f = 0 gives the mean. The trimmed mean leaves these values out.
+    The result is ``(f v_(f+1) + v_(f+1) + ... + v_(n-f) + f v_(n-f)) / n`` for the sorted values ``v_1 <= ... <= v_n``
+    of a coordinate. Needs n > 2f; f = 0 gives the mean. The trimmed mean leaves these values out.
     """
 
     num_byzantine: Annotated[int, at_least(0)]

@@ -19,7 +19,8 @@ from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 class Arc(PreAggregation):
     """The updates, with the ``floor(2 f / n (n - f))`` longest clipped to the length of the next one.
 
-    f = 0 changes nothing.
+    Update i becomes ``x_i min(1, r / |x_i|)``, where r is the norm at place ``floor(2 f / n (n - f)) + 1``, the largest
+    first. f = 0 changes nothing.
     """
 
     num_byzantine: Annotated[int, at_least(0)]

@@ -17,7 +17,9 @@ class Bucketing(PreAggregation):
     """Means of ceil(n / bucket_size) groups, drawn anew every round; the last group may be smaller. With
     ``bucket_size`` 1 the updates are only permuted.
 
-    f Byzantine clients affect up to f groups, so their share grows by a factor of up to ``bucket_size``.
+    The result is ``y_k = mean of x_p(i) over (k - 1) s < i <= k s`` for a random permutation p of the clients and
+    ``s = bucket_size``. f Byzantine clients affect up to f groups, so their share grows by a factor of up to
+    ``bucket_size``.
     """
 
     bucket_size: Annotated[int, at_least(1)] = 2

@@ -16,7 +16,10 @@ from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 
 @dataclass(frozen=True)
 class Clipping(PreAggregation):
-    """The updates, clipped to the norm ``radius``; 2 is ByzFL's default."""
+    """The updates, clipped to the norm ``radius``; 2 is ByzFL's default.
+
+    Update i becomes ``x_i min(1, radius / |x_i|)``.
+    """
 
     radius: Annotated[float, at_least(0)] = 2.0
     """longest norm of an update"""

@@ -18,7 +18,8 @@ from robustfl_bench.parts.pre_aggregations.base import PreAggregation
 class Nnm(PreAggregation):
     """The means of the n - f updates nearest to each update, itself included; with f = 0, all are the plain mean.
 
-    Updates at the same distance share the remaining weight equally.
+    Update i becomes ``mean of x_j over the n - f least |x_i - x_j|``. Updates at the same distance share the remaining
+    weight equally.
     """
 
     square_matrices = 5
