@@ -272,7 +272,7 @@ class Narrower(Described):
         ({"share": 0.6}, r"share must be in \[0, 0.5\], got 0.6"),
         ({"share": math.nan}, "share must be in"),
         ({"inside": 0}, "inside must be > 0, got 0"),
-        ({"inside": math.inf}, "inside must be > 0, got inf"),
+        ({"inside": math.inf}, "inside must be a finite number > 0, got inf"),
         ({"any": None}, "any must be a number, got None"),
         ({"word": "null"}, "word must be one of mean, lower, got 'null'"),
         ({"norm": None}, "norm must be one of l1, l2, got None"),

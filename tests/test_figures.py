@@ -31,6 +31,8 @@ from robustfl_bench.runner.config import identity, names, options
 from tests.conftest import run_cli
 from tests.test_results import make_run, reseal
 
+FIGURES_OF_RAGA = str(Path(__file__).parents[1] / "results" / "raga" / "figures_quick.csv")
+
 IN_ONE_FIGURE = (  # of a paper
     "raga fedavg median byrd_saga rfa mca", "fedavg rfa mkrum cfl arfl",
     "rar krum median trimmed_mean signsgd rlr brace", "trmean mkrum geomed fltrust boba", "geomed krum coomed boba",
@@ -87,7 +89,7 @@ def test_styles_of_other_rules_follow_from_their_names() -> None:
     assert styles(["norm_median"]) == {"norm_median": (BLUE, "o", "--")}, "in every process"
     assert len({together[name] for name in own}) == 60
     assert not {together[name] for name in own} & {together[name] for name in rules}
-    assert {name for name, style in together.items() if style[0] == BLACK} == {"average", "rar", "fedavg"}
+    assert {name for name, style in together.items() if style[0] == BLACK} == {"average", "mean", "rar", "fedavg"}
 
 
 def test_of_two_rules_with_one_hash_the_second_by_name_moves() -> None:
@@ -339,7 +341,7 @@ def test_what_has_not_learned_without_attack_is_named(
     assert f"[1] {caution}" in out and re.search(r"^fedavg +11\.0 \(0\.0\) \[1\] +20\.0", out, re.M)
     assert out.count("[1]") == 2 and "20.0 (0.0) [1]" not in out
     figure = papers.figures()["raga/fig4"]
-    points = figures.points(figure, records.nothing(), ["scale=quick"], archive.kept_points())
+    points = figures.points(figure, archive.read(FIGURES_OF_RAGA), ["scale=quick"], ())
     lenet = {"fedavg", "median", "byrd_saga", "rfa", "mca"}
     assert {panel: set(lines) for panel, lines in points.unlearned.items()} == {
         "mnist lenet, gaussian": lenet, "mnist lenet, lie": lenet,

@@ -24,7 +24,7 @@ FORMS = [
     ("signsgd", {}), ("brace", {}), ("brace", {"symmetric": True, "threshold": 2}), ("rlr", {}),
     ("rlr", {"direction": "mean"}), ("rsa", {}), ("fed_nga", {}), ("fed_nga", {"weighted": False}),
 ]  # fmt: skip
-ALIASES = {"fedavg", "rar"}
+ALIASES = {"fedavg", "mean", "rar"}
 N, D = 11, 37
 
 

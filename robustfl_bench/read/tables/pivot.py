@@ -93,10 +93,20 @@ def pivot(
         worst = Column(label, described, worst=True)
         table.columns += (worst,)
         table.add_worst(worst)
+        if label != WORST and not any(_is_worse(table, row, label) for row in table.rows):
+            table.columns = table.columns[:-1]
+            table.cells = {key: cell for key, cell in table.cells.items() if key[2] != label}
     for (block, row, column), cell in list(table.cells.items()):
         table.cells[block, row, column] = replace(cell, key={rows: row, columns: column})
     table.title = _title(table, described)
     return table
+
+
+def _is_worse(table: Table, row: str, label: str) -> bool:
+    """Whether another attack than the one named worst is the worst of a row."""
+    value = table.columns[0].value
+    known = (table.cells.get(("", row, name)) for name in (WORST, label))
+    return len({cell.counts_as(value) for cell in known if cell is not None}) > 1
 
 
 def _joined(runs: pd.DataFrame, names: Sequence[str]) -> pd.Series[str]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from robustfl_bench.base import regular
+from robustfl_bench.base.console import note_once
 from robustfl_bench.base.errors import ConfigError, near, one_line, reason
 from robustfl_bench.base.public import PACKAGE
 from robustfl_bench.base.trees import is_within, merge
@@ -103,6 +104,9 @@ def read_text(file: Path, absent: str, follow: bool = False) -> str:
         raise ConfigError(f"cannot read {file}: {reason(error)}") from None
 
 
+_note = note_once()
+
+
 def search(config_dir: str | Path | None = None) -> Search:
     """The folders of options: ``conf/``, then that of ``--config-dir``. Raises ConfigError if that is no folder."""
     if config_dir is None:
@@ -114,7 +118,7 @@ def search(config_dir: str | Path | None = None) -> Search:
         for file in sorted((own / group.name).rglob("*.yaml")):
             shipped = group / file.relative_to(own / group.name)
             if shipped.is_file() and shipped.read_bytes() != file.read_bytes():
-                raise ConfigError(f"{file} has the name of an option of this package, which would count: rename it")
+                _note(f"{file} is not read: the option of this package with that name counts, as in Hydra")
     return (*HERE, own)
 
 
