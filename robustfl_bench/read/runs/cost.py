@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import median
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.late import pd
@@ -99,7 +99,7 @@ class Costs:
     def _of_one(self, config: Config) -> tuple[float, int]:
         for place, kind in enumerate(_KINDS):
             if (like := self._rounds.get((place, kind.key(config)))) and (work := self._work(config, kind)) > 0:
-                return int(config["rounds"]) * work * fmean(like), place
+                return int(config["rounds"]) * work * median(like), place
         return self._by_operations(config), len(_KINDS)
 
     def _by_operations(self, config: Config) -> float:
