@@ -193,9 +193,8 @@ def check_options(part: object) -> None:
 
 def check_fields(part: Any, **bounds: tuple[float, float]) -> None:
     """Raise ConfigError unless every named field is a number in its closed range, as if annotated ``between``. Fields
-    annotated as int take only integers; fields that allow None may be None.
-
-    >>> check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
+    annotated as int take only integers; fields that allow None may be None. A ``__post_init__`` calls it:
+    ``check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))``.
     """
     for name, (low, high) in bounds.items():
         wanted = type_of_field(type(part), name)
