@@ -21,7 +21,7 @@ from robustfl_bench.read.runs.records import (
     MEASURED,
     Damaged,
     NoRuns,
-    around,
+    all_settings,
     arrange,
     last_metrics,
     load,
@@ -301,7 +301,7 @@ def tidy(runs: pd.DataFrame) -> Iterator[list[str]]:
     metrics = list(dict.fromkeys(name for header in headers.values() for name in header))
     if not metrics:
         raise NoRuns("none of these runs has an evaluated round yet")
-    names = [*_KEPT_FACTS, *around(runs), *settings(runs)]
+    names = [*_KEPT_FACTS, *all_settings(runs)]
     yield [*(f"{name}_config" if name in metrics else name for name in names), *metrics]
     texts = runs[names].map(written)
     for folder, *setting in zip(runs["folder"], *(texts[name] for name in names), strict=True):

@@ -67,25 +67,11 @@ def _unwrapped(run: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
     """A row with the rule, the attack and the model that were chosen, and the settings that put others around them, see
     ``identity.rewritten``; another row as it is."""
     words = []
-    if run.get("aggregator._target_") == identity.FAIL_CLOSED:
-        action = text(run["aggregator.action"])
-        run = _inner(run, "aggregator", "rule")
-        words.append(f"on_suspicion={action}")
-    if run.get("aggregator._target_") == identity.SECURE_SUM:
-        run = _inner(run, "aggregator", "rule")
-        words.append("secure_aggregation=true")
-    if run.get("aggregator._target_") == identity.WEIGHTED:
-        capped = text(run.get("aggregator.capped", False)) == "true"
-        run = _inner(run, "aggregator", "rule")
-        words.append(f"weighting={'capped' if capped else 'samples'}")
-    if run.get("attack._target_") == identity.CLAIMING:
-        samples = text(run["attack.samples"])
-        run = _inner(run, "attack", "attack")
-        words.append(f"claim_samples={samples}")
-    if run.get("model._target_") == identity.STARTED:
-        path = text(run["model.path"])
-        run = _inner(run, "model", "model")
-        words.append(f"init={path}")
+    for group in ("aggregator", "attack", "model"):
+        while (around := identity.AROUND.get(str(run.get(f"{group}{_TARGET}")))) is not None:
+            value = around.value(run.get(f"{group}.{around.option}"))
+            words.append(f"{around.setting}={text(value)}")
+            run = _inner(run, group, around.within)
     return run, words
 
 

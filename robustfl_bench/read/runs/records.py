@@ -43,9 +43,9 @@ STATES = (*ENDED, "running", "unfinished", "damaged")
 
 _NULLABLE = [name for name, (_, wanted) in options_of(Defining).items() if NoneType in get_args(wanted)]
 """Scalars that may be null: a config leaves those out."""
-AROUND = {"weighting": "none", "secure_aggregation": False, "on_suspicion": "keep", "claim_samples": "null"}
-"""The settings that put a part around the chosen one, see ``identity.rewritten``, and their values where none does. A
-table has those that some run of it uses; no config holds them."""
+AROUND = tuple(of.setting for of in identity.AROUND.values() if of.setting != "init")
+"""The settings that put a rule or an attack around the chosen one. A table has those that some run of it uses; no
+config holds them."""
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 
@@ -97,24 +97,17 @@ def arrange(runs: pd.DataFrame) -> pd.DataFrame:
 def _around(runs: pd.DataFrame) -> dict[str, pd.Series[Any]]:
     """The columns of AROUND that the parts of some run tell."""
     used: dict[str, pd.Series[Any]] = {}
-
-    def tell(name: str, where: pd.Series[bool], values: Any) -> None:
-        if where.any():
-            usual = pd.Series(AROUND[name], index=runs.index, dtype=object).mask(runs["rounds"].isna())
-            used[name] = used.get(name, usual).mask(where, values)
-
+    _, usual = options.defaults()
     for group, inner in (("aggregator", "rule"), ("attack", "attack")):
         place = group
         while f"{place}._target_" in runs:
-            targets = runs[f"{place}._target_"]
-            tell("secure_aggregation", targets == identity.SECURE_SUM, True)
-            if (weighted := targets == identity.WEIGHTED).any():
-                is_capped = runs.get(f"{place}.capped", pd.Series(False, runs.index)).map(text) == "true"
-                tell("weighting", weighted, is_capped.map({True: "capped", False: "samples"}))
-            if (closed := targets == identity.FAIL_CLOSED).any():
-                tell("on_suspicion", closed, runs[f"{place}.action"])
-            if (claiming := targets == identity.CLAIMING).any():
-                tell("claim_samples", claiming, runs[f"{place}.samples"])
+            for target, of in identity.AROUND.items():
+                if (has_it := runs[f"{place}._target_"] == target).any():
+                    if of.setting not in used:
+                        column = pd.Series(leaf(usual[of.setting]), index=runs.index, dtype=object)
+                        used[of.setting] = column.mask(runs["rounds"].isna())
+                    values = runs.get(f"{place}.{of.option}", pd.Series(None, index=runs.index, dtype=object))
+                    used[of.setting] = used[of.setting].mask(has_it, values.map(of.value))
             place = f"{place}.{inner}"
     return used
 
@@ -124,14 +117,14 @@ def nothing() -> pd.DataFrame:
     return arrange(pd.DataFrame({name: pd.Series(dtype=object) for name in FACTS}))
 
 
-def around(runs: pd.DataFrame) -> list[str]:
-    """The columns of ``load`` that are settings which put a part around another one."""
-    return [name for name in runs.columns if name in AROUND]
-
-
 def settings(runs: pd.DataFrame) -> list[str]:
     """The columns of ``load`` that are settings of a config."""
     return [name for name in runs.columns if name not in FACTS and name not in AROUND]
+
+
+def all_settings(runs: pd.DataFrame) -> list[str]:
+    """The columns of ``load`` that are settings, those of AROUND first."""
+    return [*(name for name in runs.columns if name in AROUND), *settings(runs)]
 
 
 def metrics(folder: str | Path) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from robustfl_bench.base.errors import ConfigError, similar
 from robustfl_bench.base.late import pd
-from robustfl_bench.read.runs.records import NoRuns, around, settings, text
+from robustfl_bench.read.runs.records import NoRuns, all_settings, settings, text
 from robustfl_bench.runner.config.identity import UNHASHED
 from robustfl_bench.runner.config.options import is_group
 from robustfl_bench.runner.store.lines import canonical as canonical
@@ -23,7 +23,7 @@ _SELECTABLE_FACTS = ("scale", "experiment", "state", "run_id")
 def keys(runs: pd.DataFrame) -> list[str]:
     """The names allowed in ``--where``, ``--rows`` and the like: settings, and a few facts. Raises NoRuns if no run has
     a config."""
-    names = [*around(runs), *settings(runs)]
+    names = all_settings(runs)
     if not any(runs[name].notna().any() for name in names):
         raise NoRuns(UNREADABLE if len(runs) else "no runs: the file, or the folder, has none")
     return [*names, *_SELECTABLE_FACTS]
@@ -84,8 +84,7 @@ def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
 def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """The settings that make runs incomparable in a table with these axes, config groups first."""
     axes = list(dict.fromkeys(axes))
-    names = [*around(runs), *settings(runs)]
-    names = [name for name in names if name not in (*axes, *UNHASHED) and not is_seed(name)]
+    names = [name for name in all_settings(runs) if name not in (*axes, *UNHASHED) and not is_seed(name)]
     names = [name for name in names if runs[name].nunique(dropna=False) > 1]
     written = runs[[*axes, *names]].map(text)
     options = [name for name in names if "." in name]
@@ -113,8 +112,7 @@ def is_seed(name: str) -> bool:
 def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """One line for each scalar that varies with an axis: ``num_byzantine: 0 (none), 15 (ipm, lie)``."""
     shown = {*axes, *",".join(axes).split(",")}
-    names = [*around(runs), *settings(runs)]
-    names = [name for name in names if "." not in name and name not in shown and not is_seed(name)]
+    names = [name for name in all_settings(runs) if "." not in name and name not in shown and not is_seed(name)]
     lines = []
     for name in names:
         if runs[name].map(text).nunique() > 1:

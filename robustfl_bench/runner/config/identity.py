@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from robustfl_bench.base import public
 from robustfl_bench.base.errors import ConfigError
@@ -31,6 +31,26 @@ CLAIMING = "robustfl_bench.attacks.Claiming"
 """The attack that ``claim_samples`` makes of the chosen one."""
 STARTED = "robustfl_bench.models.Started"
 """The model that ``init`` makes of the chosen one."""
+
+
+class Around(NamedTuple):
+    """A part that a setting puts around the chosen one, see ``rewritten``: the ``setting``; the option that holds the
+    chosen part; the option that says the value of the setting, and this value, of what that option is."""
+
+    setting: str
+    within: str
+    option: str = ""
+    value: Callable[[Any], Any] = lambda value: value
+
+
+AROUND: Mapping[str, Around] = {
+    SECURE_SUM: Around("secure_aggregation", "rule", value=lambda _: True),
+    WEIGHTED: Around("weighting", "rule", "capped", lambda it: "capped" if str(it).lower() == "true" else "samples"),
+    FAIL_CLOSED: Around("on_suspicion", "rule", "action"),
+    CLAIMING: Around("claim_samples", "attack", "samples"),
+    STARTED: Around("init", "model", "path"),
+}
+"""The parts that settings put around others, by their class."""
 CHAIN = "robustfl_bench.pre_aggregations.Chain"
 DIGITS = 12  # of an id
 

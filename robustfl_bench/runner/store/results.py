@@ -26,12 +26,6 @@ _AT_LEAST_0 = re.compile(
     r"(\w+_)?(loss|clients|clusters|links)|(\w+_)?bits_\w+|rounds?(_done)?|lr|seconds|num_threads|distance\w*|skipped|"
     r"honest_dropped|byzantine_accepted|non_finite_updates|consensus_distance|epsilon|simulated_time|mean_staleness"
 )
-_WITHIN = {
-    **dict.fromkeys((identity.SECURE_SUM, identity.WEIGHTED, identity.FAIL_CLOSED), "rule"),
-    identity.CLAIMING: "attack",
-    identity.STARTED: "model",
-}
-"""The option with the part that was chosen, of parts that a setting puts around it."""
 
 
 def score_name(record: Mapping[str, Any]) -> str:
@@ -138,8 +132,8 @@ def built(content: Any) -> list[str]:
     if target == identity.CHAIN:  # in a config of words, named steps
         steps = content.get("steps", list(content.values()))
         return [target for step in (steps if isinstance(steps, list) else ()) for target in built(step)]
-    within = _WITHIN.get(target)
-    return [target] if within is None else built(content.get(within))
+    around = identity.AROUND.get(target)
+    return [target] if around is None else built(content.get(around.within))
 
 
 def _other_part(group: str, option: str, targets: Sequence[str]) -> str | None:
