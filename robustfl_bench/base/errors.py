@@ -3,11 +3,14 @@
 import difflib
 import errno
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 GENERAL, CONFIGURATION, DATA = 1, 2, 3
 """Exit codes of the commands: of a failure without a code of its own, an invalid configuration, missing or damaged
 data."""
@@ -96,6 +99,19 @@ def one_line(error: object) -> str:
 def reason(error: Exception) -> str:
     """Why a file cannot be read, in one line that does not name the file."""
     return getattr(error, "strerror", None) or one_line(error)
+
+
+def each_of(values: Mapping[str, Given], make: Callable[[str, Given], Made]) -> dict[str, Made]:
+    """What ``make`` returns for each name and value. Raises one ConfigError with all that is wrong."""
+    made, errors = dict[str, Made](), list[str]()
+    for name, value in values.items():
+        try:
+            made[name] = make(name, value)
+        except ConfigError as error:
+            errors.append(str(error))
+    if errors:
+        raise ConfigError("; ".join(errors))
+    return made
 
 
 def explain(error: Exception) -> str:

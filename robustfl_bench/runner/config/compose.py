@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, get_args
 
-from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.errors import ConfigError, each_of, near
 from robustfl_bench.base.fields import options_of, type_of_field
 from robustfl_bench.base.trees import flatten, merge
 from robustfl_bench.parts.adapters import signatures
@@ -212,14 +212,14 @@ def _fixed(overrides: Sequence[str]) -> list[Override]:
 
 def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config without interpolations and keys of users, its scalars converted to their types."""
-    typed = _all_typed({name: config[name] for name in SCALARS if not options.refers(config[name])})
+    typed = each_of({name: config[name] for name in SCALARS if not options.refers(config[name])}, _typed)
     whole = {**config, **typed, **{group: outside.whole(group, config[group]) for group in GROUPS}}
     try:
         whole[assumed.NAME] = _assumed(whole)
         resolved = {key: interpolated(whole[key], whole) for key in _KNOWN}
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
-    scalars = _all_typed({name: resolved[name] for name in SCALARS})
+    scalars = each_of({name: resolved[name] for name in SCALARS}, _typed)
     for name, option in _SWITCHES.items():
         if not option.allows(scalars[name]):
             raise ConfigError(f"{name} must be {option.allowed}, got {scalars[name]!r}")
@@ -329,19 +329,6 @@ def _truth(value: Any) -> bool:
     if isinstance(value, int):
         return value != 0
     raise ValueError(value)
-
-
-def _all_typed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of scalars, converted to their types. Raises one ConfigError with all that is wrong."""
-    typed, errors = dict[str, Any](), list[str]()
-    for name, value in values.items():
-        try:
-            typed[name] = _typed(name, value)
-        except ConfigError as error:
-            errors.append(str(error))
-    if errors:
-        raise ConfigError("; ".join(errors))
-    return typed
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, each_of
 from robustfl_bench.runner.config import compose, identity, options, targets
 from robustfl_bench.runner.config.beyond import NOTHING, ForHydra
 from robustfl_bench.train.parts import FOLLOWING, GROUPS, Parts
@@ -60,14 +60,7 @@ def parts(config: Mapping[str, Any], composed: Mapping[str, Any]) -> Parts:
     steps = {f"pre_aggregation.{name}": step for name, step in identity.named_steps(composed).items()}
     followers = {f"{group}.{name}": part for group in FOLLOWING for name, part in _several(composed[group]).items()}
     whole = {group: config[group] for group in GROUPS if group not in (*FOLLOWING, *["pre_aggregation"] * bool(steps))}
-    built, errors = dict[str, Any](), []
-    for place, content in (whole | steps | followers).items():
-        try:
-            built[place] = made(place, content)
-        except ConfigError as error:
-            errors.append(str(error))
-    if errors:
-        raise ConfigError("; ".join(errors))
+    built = each_of(whole | steps | followers, made)
     if steps:
         built["pre_aggregation"], *others = (built.pop(place) for place in steps)
         if others:
