@@ -39,8 +39,8 @@ UNSET = "not set"
 """Stands for the SHA-256 of an environment variable that has no value."""
 
 UNKNOWN = "unknown"
-_UNKNOWN = "the clock, a generator without a seed, or what it keeps from an earlier call"
 """Stands for the clock, or a generator without a seed: a round has two results, and no global generator was used."""
+_UNKNOWN = "the clock, a generator without a seed, or what it keeps from an earlier call"
 
 _drawn: dict[str, dict[str, None]] = defaultdict(dict)
 """What was found in this process that is ``unseeded``, by the words for the parts from outside."""
