@@ -28,9 +28,8 @@ class Arrays(Dataset):
     array (N,) of an ``.npz``, that says whose a sample is, by numbers or words: with ``partition=natural`` these are
     the clients, in their order. An array for ``x_train`` may leave out the test samples. Without a test set,
     ``test_share`` of the samples, the same in every run, is for testing; each class and client keeps one for training.
-    ``digest`` is the SHA-256 of the files and
-    takes the place of ``path`` in the run's identity. Nothing in the files is executed. A file that cannot be read
-    raises DataError.
+    ``digest`` is the SHA-256 of the files and takes the place of ``path`` in the run's identity. Nothing in the files
+    is executed. A file that cannot be read raises DataError.
     """
 
     path: str

@@ -209,10 +209,10 @@ def _remarks(
     remarks = [f"where {', '.join(conditions)}"] if conditions else []
     remarks += [", ".join(shared)] if shared else []
     remarks += [f"differs with the {' or '.join(axes)}: {line}" for line in brought_along(readable, axes)]
-    whole = chosen["state"] != "damaged"
-    if number := len(chosen) - int(whole.sum()):
+    is_damaged = chosen["state"] == "damaged"
+    if number := int(is_damaged.sum()):
         remarks.append(f"{number} damaged or just begun runs left out; robustfl-results status names those of a folder")
-    lacking = {name: int((chosen[name].isna() & whole).sum()) for name in axes}
+    lacking = {name: int((chosen[name].isna() & ~is_damaged).sum()) for name in axes}
     remarks += [f"{counted(number, 'run')} without {name} left out" for name, number in lacking.items() if number]
     return remarks
 

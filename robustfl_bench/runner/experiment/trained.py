@@ -91,7 +91,7 @@ def outcome(request: Request, federation: Any, folder: folders.RunFolder, params
     The file has the parameters of a model by their names, of several behind the number of each, ``model_0.weight``, and
     of a user's data what makes inputs of samples.
     """
-    inputs = federation.clients.data.inputs
+    told: dict[str, Any] = {"model_sha256": digest(params)}
     if request.settings.save_weights:
         from safetensors.torch import save
 
@@ -99,9 +99,10 @@ def outcome(request: Request, federation: Any, folder: folders.RunFolder, params
         places = [""] if len(models) == 1 else [f"model_{i}." for i in range(len(models))]
         named = {place + name: value.cpu().clone() for place, each in zip(places, models, strict=True)
                  for name, value in each.items()}  # fmt: skip
-        metadata = None if inputs is None else {"inputs": json.dumps(inputs)}
-        write_atomically(folder.path / folders.WEIGHTS, save(named, metadata))
-    return {"model_sha256": digest(params)} | ({"inputs": inputs} if request.settings.save_weights and inputs else {})
+        inputs = federation.clients.data.inputs
+        told |= {} if inputs is None else {"inputs": inputs}
+        write_atomically(folder.path / folders.WEIGHTS, save(named, inputs and {"inputs": json.dumps(inputs)}))
+    return told
 
 
 def weights(folder: Path) -> bytes:
