@@ -38,16 +38,9 @@ def raga_first(phi: float) -> list[object]:
     return [int((table.idxmax() == "raga").sum()), table.shape[1]]
 
 
-def fig4(rules: Sequence[str], condition: str) -> list[float]:
-    """The least and the largest best accuracy of rules in Fig. 4 at quick scale, in percent."""
-    place = f"dataset == 'mnist' and `partition.alpha` == 0.4 and aggregator in {list(rules)} and {condition}"
-    return extremes(_FIGURES, place, column="best_accuracy")
-
-
-def fig3(rules: Sequence[str]) -> list[float]:
-    """The least and the largest best accuracy of rules in Fig. 3 at quick scale, LeNet and two fifths attackers."""
-    place = f"dataset == 'cifar10' and model == 'lenet' and num_byzantine == 8 and aggregator in {list(rules)}"
-    return extremes(_FIGURES, place, column="best_accuracy")
+def in_figure(rules: Sequence[str], condition: str) -> list[float]:
+    """The least and the largest best accuracy of rules in a figure at quick scale, in percent."""
+    return extremes(_FIGURES, f"aggregator in {list(rules)} and {condition}", column="best_accuracy")
 
 
 def steps() -> list[int]:
@@ -178,6 +171,8 @@ _OWN_SIGNS, _NO_NOISE = "`attack.flip` == 'own'", "`attack.noise`.isna() and att
 
 _TABLE_III = "raga/runs.csv"
 _FIGURES = "raga/figures_quick.csv"
+_FIG_3 = "dataset == 'cifar10' and model == 'lenet' and num_byzantine == 8"
+_FIG_4 = "dataset == 'mnist' and `partition.alpha` == 0.4"
 OTHERS = ("median", "mca", "byrd_saga")
 
 
@@ -398,7 +393,7 @@ FACTS = (
     ),
     Fact(
         "With two fifths and LeNet it has {:.1f} in its best round, the others {:.1f} to {:.1f}; FedAvg diverges.",
-        lambda: [fig3(["raga"])[0], *fig3([*OTHERS, "rfa"])],
+        lambda: [in_figure(["raga"], _FIG_3)[0], *in_figure([*OTHERS, "rfa"], _FIG_3)],
     ),
     Fact(
         "| FedAvg, sign flipping | diverged in rounds {}, {}, {}, {} |",
@@ -414,12 +409,15 @@ FACTS = (
         "All four runs end between {:.2f} and {:.2f}",
         lambda: extremes(_TABLE_III, f"aggregator == 'fedavg' and {_raga(0.6)} and attack == 'gaussian'"),
     ),
-    Fact("with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}", lambda: fig4(["raga"], "model == 'mlp'")),
+    Fact(
+        "with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}",
+        lambda: in_figure(["raga"], f"{_FIG_4} and model == 'mlp'"),
+    ),
     Fact(
         "({:.2f} to {:.2f} in their best round; RAGA {:.2f})",
         lambda: [
-            *fig4([*OTHERS, "rfa", "fedavg"], "model == 'lenet' and num_byzantine == 0"),
-            fig4(["raga"], "model == 'lenet' and num_byzantine == 0")[0],
+            *in_figure([*OTHERS, "rfa", "fedavg"], f"{_FIG_4} and model == 'lenet' and num_byzantine == 0"),
+            in_figure(["raga"], f"{_FIG_4} and model == 'lenet' and num_byzantine == 0")[0],
         ],
     ),
     Fact("(in {} of {} panels). One step is the worst in {}, five are in {}.", steps),
