@@ -45,7 +45,8 @@ class Aggregate:
     ``vector`` (d,) is the aggregated update. ``weights`` (n,) float64 are the clients' coefficients if the vector is a
     linear combination of their updates, else None. ``accepted`` (n,) bool marks the clients that the rule accepted, if
     these are not simply the clients with a nonzero weight (BOBA averages projections of the accepted updates onto a
-    subspace spanned by others). ``memory`` is the rule's state for the next round.
+    subspace spanned by others). ``memory`` is the rule's state for the next round. ``skipped`` says that the server
+    makes no step: its model, what its optimizer remembers, and its last aggregate stay.
 
         >>> import torch
         >>> import robustfl_bench as rb
@@ -61,6 +62,7 @@ class Aggregate:
     weights: Tensor | None = None
     accepted: Tensor | None = None
     memory: dict[str, Tensor] | None = None
+    skipped: bool = False
 
 
 def by_columns(

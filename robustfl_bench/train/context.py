@@ -63,11 +63,11 @@ class Context(RoundContext):
         return replace(self, received=received).train()
 
     def train_clients(
-        self, population: Population, clients: list[int], ids: list[int], name: str, out: Tensor
+        self, population: Population, clients: list[int], ids: list[int], name: str, out: Tensor, whose: str = ""
     ) -> Updates:
         """The updates of clients of a population, in the rows of ``out`` (n, d), from the models that they received.
 
-        ``name`` is that of their part of the memory of the local updates.
+        ``name`` is that of their part of the memory of the local updates, ``whose`` that of clients only supposed.
         """
         federation, memory = self.federation, self.model.memory.local.setdefault(name, {})
         work = federation.cohorts.work(self.model.round)
@@ -75,13 +75,13 @@ class Context(RoundContext):
         different = {id(start): start for start in starts} or {id(self.model): self.model}
         if len(different) == 1:
             (start,) = different.values()
-            return federation.train(population, clients, ids, "batches", start, out, memory, work)
+            return federation.train(population, clients, ids, "batches", start, out, memory, work, whose)
         counts, losses = (out.new_empty(len(ids), dtype=torch.float64) for _ in range(2))
         for start in different.values():
             rows = [row for row, other in enumerate(starts) if other is start]
             chosen, named = ([every[row] for row in rows] for every in (clients, ids))
             buffer = federation.storage.rows(len(rows))
-            part = federation.train(population, chosen, named, "batches", start, buffer, memory, work)
+            part = federation.train(population, chosen, named, "batches", start, buffer, memory, work, whose)
             assert part.losses is not None
             out[rows], counts[rows], losses[rows] = part.matrix, part.counts, part.losses
         return Updates(out, counts, losses)
@@ -165,7 +165,8 @@ class Context(RoundContext):
             step_size *= clustering.step_scale(len(self.cohort) / self.clients)
         memory = MappingProxyType(self.model.memory.server)
         params, remembered = parts.server_optimizer(self.model.params, vector, step_size, memory)
-        return params if clustering is None else clustering.project(params), dict(remembered)
+        params = params if clustering is None else clustering.project(params)
+        return params, self.federation.storage.apart(remembered)
 
     def complete(self, rule: Rule | None = None) -> Trained:
         rule, model = rule or self.aggregate, self.model
@@ -179,7 +180,10 @@ class Context(RoundContext):
         aggregate = rule(updates)
         if not all_finite(aggregate.vector):
             raise checks.non_finite_aggregate(self.federation.parts.aggregator, updates, model.round + 1)
-        params, server = self.server_step(aggregate.vector)
+        if aggregate.skipped:
+            params, server = model.params, model.memory.server
+        else:
+            params, server = self.server_step(aggregate.vector)
         checks.require_finite(params, model.round, "the model has parameters that are not finite")
         memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=dict(attack.memory), server=server)
         return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory, attack.notes)

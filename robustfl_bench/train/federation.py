@@ -135,19 +135,20 @@ class Federation:
         out: Tensor,
         memory: Remembered | None = None,
         work: np.ndarray | None = None,
+        whose: str = "",
     ) -> Updates:
         """The updates of the chosen clients of a population from ``model``, written into the rows of ``out`` (n, d).
 
-        ``ids`` and ``stream`` name the random streams. ``memory`` is changed in place; None for a trial that keeps
-        nothing. ``work`` (N,) is the share of its local work that each client of the federation does; None for all of
-        it.
+        ``ids``, ``stream`` and ``whose`` name the random streams. ``memory`` is changed in place; None for a trial that
+        keeps nothing. ``work`` (N,) is the share of its local work that each client of the federation does; None for
+        all of it.
         """
         s, parts = self.settings, self.parts
         kept, lr = {} if memory is None else memory, parts.schedule(s.lr, model.round)
 
         def trained(some: slice, rows: Tensor) -> Updates:
             drawn = (population, clients[some], ids[some], s.seed, stream, model.round, s.batch_size)
-            samples = Samples(*drawn, kept, parts.augmentation, work)
+            samples = Samples(*drawn, kept, parts.augmentation, work, whose)
             losses = self._local_update(samples, model.params, lr, rows) if clients else rows.new_zeros(0).double()
             return Updates(rows, torch.from_numpy(samples.sizes).to(rows.device, torch.float64), losses)
 

@@ -88,14 +88,15 @@ class Rounds(Engine):
         protocol: Remembered | None = None,
         notes: Mapping[str, float] = MappingProxyType({}),
     ) -> tuple[State, Round]:
+        apart = self._federation.storage.apart
         after = replace(
             state,
             round=state.round + 1,
             params=torch.stack([model.params for model in models]),
             previous=self._last_aggregates(state, models),
-            memory=tuple(model.memory for model in models),
+            memory=tuple(replace(m, rule=apart(m.rule), attack=apart(m.attack)) for m in (t.memory for t in models)),
             weights=self._client_weights(cohorts, models),
-            protocol=protocol or {},
+            protocol=apart(protocol or {}),
         )
         return after, Round(after.round, self._lr(state), tuple(cohorts), tuple(models), notes)
 
@@ -103,7 +104,7 @@ class Rounds(Engine):
         return self._federation.parts.schedule(self._federation.settings.lr, state.round)
 
     def _last_aggregates(self, state: State, models: Sequence[Trained]) -> Tensor | None:
-        """The aggregates (k, d) of this round; for a model that was not trained, the previous one, or zeros.
+        """The aggregates (k, d) of this round; for a model that did not change, the previous one, or zeros.
 
         Raises ConfigError if no model was trained, unless clients can drop out.
         """
@@ -113,7 +114,8 @@ class Rounds(Engine):
             raise ConfigError("every cohort of clients is too small for the rule; take fewer clusters, or a lower f")
         before = torch.zeros_like(state.params) if state.previous is None else state.previous
         pairs = zip(models, before, strict=True)
-        return torch.stack([old if model.aggregate is None else model.aggregate.vector for model, old in pairs])
+        found = [(model.aggregate, old) for model, old in pairs]
+        return torch.stack([old if made is None or made.skipped else made.vector for made, old in found])
 
     def _client_weights(self, cohorts: Sequence[Cohort], models: Sequence[Trained]) -> Tensor | None:
         """The weight of every client (N,) float64, nan for clients that did not take part; None for several models or a

@@ -74,7 +74,7 @@ def of_their_own(context: Context, view: AttackView, rule: Rule) -> AttackView:
     def supposed() -> Updates:
         places, clients = context.cohort.honest, federation.clients
         named, rows = clients.honest_ids[places].tolist(), federation.storage.rows(len(places))
-        updates = context.train_clients(supposed_clients(clients, "asked"), places, named, "asked", rows)
+        updates = context.train_clients(supposed_clients(clients, "asked"), places, named, "asked", rows, "asked")
         zero_non_finite(updates.columns)
         return updates
 
@@ -240,6 +240,7 @@ def of_server(context: Context) -> Callable[[], ServerView]:
             clients=ids,
             counts=federation.counts,
             memory=MappingProxyType(model.memory.rule),
+            after=lambda vector: context.server_step(vector)[0],
             train_per_class=per_class,
             train_together=together,
             loss=lambda params: network.losses(params, federation.clients.server.x, federation.clients.server.y),

@@ -1,6 +1,6 @@
 """Where the updates of a round are: in memory as float32, in a file, or in memory as bfloat16."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from robustfl_bench.numerics.network.gradients import chunks
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Batch
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.parts.protocols.state import Remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,16 @@ class InMemory:
     def buffer(self) -> Tensor:
         """A buffer for the updates of a round, reused in every round, (number, d)."""
         return self.rows(self.number)
+
+    def apart(self, remembered: Mapping[str, Tensor]) -> Remembered:
+        """What a part remembers, with copies of tensors that lie in the ``buffer``, which the next round overwrites."""
+        if "buffer" not in self.__dict__:
+            return dict(remembered)
+        place = self.buffer.untyped_storage().data_ptr()
+        return {
+            name: value.clone() if value.untyped_storage().data_ptr() == place else value
+            for name, value in remembered.items()
+        }
 
     def train(
         self, out: Tensor, sizes: np.ndarray, network: Network, train: Callable[[slice, Tensor], Updates]

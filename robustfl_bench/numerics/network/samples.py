@@ -163,6 +163,7 @@ class Samples:
     batches whichever other clients take part. ``batch_size`` None means the whole local set. ``memory`` is the memory
     of the local update; it is changed in place. ``augmentation`` changes the drawn samples, once per round or per
     batch. ``work`` (N,) is the share of its local work that each client of the federation does; None for all of it.
+    ``whose`` names clients that are only supposed, so that their ``draws`` tell nothing of those of the real ones.
     """
 
     population: Population
@@ -175,6 +176,7 @@ class Samples:
     memory: dict[str, Tensor] = field(default_factory=dict)
     augmentation: Augments | None = None
     work: np.ndarray | None = None
+    whose: str = ""
 
     @property
     def sizes(self) -> np.ndarray:
@@ -192,6 +194,10 @@ class Samples:
             batch = self._all_augmented(batch, self.ids, step)
         batch.noise = self.noise(self.ids, step)
         return batch
+
+    def draws(self, name: str, identity: int) -> np.random.Generator:
+        """The random stream of what a client draws in a round beside its batches, such as its noise."""
+        return seeding.generator(self.seed, self.stream + self.whose, self.round, name, identity)
 
     def noise(self, ids: Sequence[int], step: int) -> Callable[[int], int]:
         """The seeds of the clients' dropout in a step."""

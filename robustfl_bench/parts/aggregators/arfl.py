@@ -63,6 +63,6 @@ class Arfl(Aggregator):
         if shares.any():
             shares = shares / shares.sum()
         aggregate = updates.combine(shares)
-        moved = server.step_size if self.loss_at == "aggregated" else 0.0
-        losses[clients] = server.losses_of(server.params - moved * aggregate.vector, clients)
+        model = server.after(aggregate.vector) if self.loss_at == "aggregated" else server.params
+        losses[clients] = server.losses_of(model, clients)
         return replace(aggregate, memory={"losses": losses})

@@ -28,6 +28,7 @@ class ServerView:
     """The knowledge of the server in a round. Everything that needs server data is computed on first access.
 
     ``params`` (d,) is the model sent to the clients, ``step_size`` the factor of the aggregate in the server's step,
+    ``after`` the function that maps an aggregate (d,) to the model (d,) after that step, by the server's optimizer;
     ``previous`` (d,) the last aggregate or None, ``rng`` the rule's random stream of this round. ``clients`` (n,) int64
     are the clients of the rows, None after a pre-aggregation; ``counts`` (N,) float64 are the sample counts of all
     clients. ``memory`` is the ``memory`` of the rule's last aggregate, empty at first.
@@ -41,6 +42,7 @@ class ServerView:
     clients: Tensor | None
     counts: Tensor
     memory: Mapping[str, Tensor]
+    after: Callable[[Tensor], Tensor]
     train_per_class: Callable[[], Tensor]
     train_together: Callable[[], Tensor]
     loss: Callable[[Tensor], Tensor]
@@ -82,7 +84,8 @@ class ServerAlone(ServerView):
 
 def _argument(name: str) -> str:
     """What a rule called with a bare matrix needs, for a field of the server."""
-    needed = {"params": "the model: pass params=", "losses_of": "the clients' losses: pass losses="}
+    model = "the model: pass params="
+    needed = {"params": model, "after": model, "losses_of": "the clients' losses: pass losses="}
     return needed.get(name, "the server's samples: run it through robustfl_bench.run")
 
 
@@ -281,7 +284,8 @@ class Aggregator(Part):
             "memory": {},
         }
         if params is not None:
-            known["params"] = arrays.vector("params", params, d, rows)
+            known["params"] = start = arrays.vector("params", params, d, rows)
+            known["after"] = lambda vector: start - step_size * vector
         if losses is not None:
             known["losses_of"] = lambda params, clients: losses[clients]
         made = self._aggregate_of(Updates(rows, counts, losses), ServerAlone(self, _argument, **known))

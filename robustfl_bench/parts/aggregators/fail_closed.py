@@ -25,8 +25,10 @@ class FailClosed(Aggregator):
     """``rule``, unless more than ``num_byzantine`` clients look hostile: then the round changes nothing, or the run
     ends.
 
-    A client looks hostile if its median distance to the others is more than ``times`` the median of these over all
-    clients, or if another client sent the same update. Attackers who stay as near to the honest clients as these are to
+    In such a round the model, the server's optimizer and the last aggregate stay; with gossip a node takes nothing from
+    its neighbours. A client looks hostile if its median distance to the others is more than ``times`` the median of
+    these over all clients (of an even number, the lower one of the two in the middle), or if another client sent the
+    same update. Attackers who stay as near to the honest clients as these are to
     each other are not seen; honest clients with few samples, as in ``quantity_skew``, can look hostile. The setting
     ``on_suspicion`` makes this rule of any other.
     """
@@ -46,6 +48,11 @@ class FailClosed(Aggregator):
         if isinstance(self.rule, SecureSum):
             raise ConfigError("on_suspicion compares the clients' updates, which secure_aggregation hides; take one")
 
+    def check_mixed(self, n: int) -> None:
+        """Raise ConfigError: a pre-aggregation gives clients the same updates, which would look hostile."""
+        raise ConfigError("on_suspicion compares the clients' own updates; set on_suspicion=keep or "
+                          "pre_aggregation=none")  # fmt: skip
+
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         hostile = int(self.hostile(updates).sum())
         if hostile > self.num_byzantine and self.action == "stop":
@@ -55,7 +62,8 @@ class FailClosed(Aggregator):
         if hostile <= self.num_byzantine:
             return result
         weights = None if result.weights is None else torch.zeros_like(result.weights)
-        return replace(result, vector=torch.zeros_like(result.vector), weights=weights, memory=dict(server.memory))
+        nothing = torch.zeros_like(result.vector)
+        return replace(result, vector=nothing, weights=weights, memory=dict(server.memory), skipped=True)
 
     def hostile(self, updates: Updates) -> Tensor:
         """Which clients look hostile, (n,) bool."""

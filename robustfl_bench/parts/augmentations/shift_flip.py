@@ -19,7 +19,8 @@ class ShiftFlip(Augmentation):
 
     Shifts are uniform and not whole pixels: values are interpolated linearly in each direction, and the border is
     repeated outwards (Keras's ImageDataGenerator). With ``per`` round, all passes of a client in a round use the same
-    changed images; with ``batch``, the usual augmentation, every batch is changed anew.
+    changed images; with ``batch``, the usual augmentation, every batch is changed anew, as are batches that a client
+    draws one by one and not in passes (``local_sgd`` with ``steps``).
     """
 
     shift: Annotated[float, between(0, 1)] = 0.1

@@ -45,10 +45,11 @@ def seeds(points: np.ndarray, count: int, keep: float, rng: np.random.Generator)
 
 
 def trimmed_mean(points: np.ndarray, keep: float) -> np.ndarray:
-    """Mean (d,) of those points (n, d) whose distance from the geometric median is below the ``keep`` quantile."""
+    """Mean (d,) of those points (n, d) whose distance from the geometric median is below the ``keep`` quantile; of all
+    points if ``keep`` is 1."""
     weights = weiszfeld(points @ points.T, np.ones(len(points)), MEDIAN_EPS, MEDIAN_STEPS)
     dists = np.linalg.norm(points - weights @ points, axis=1)
-    inside = dists < np.quantile(dists, keep)
+    inside = dists < (np.quantile(dists, keep) if keep < 1 else np.inf)
     mean: np.ndarray = (points[inside] if inside.any() else points).mean(axis=0)
     return mean
 

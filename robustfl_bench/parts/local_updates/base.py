@@ -25,11 +25,13 @@ class LocalUpdate(Part):
     with several repeats reads from ``samples.repeats`` how many each client makes; ``samples.epochs`` counts its passes
     itself. ``remembered`` is the number of vectors (d,) that are stored for each client. ``sends_a_gradient`` says that
     clients compute one gradient, whatever is then made of it, so that those of many models can be computed at once.
+    ``sends_less`` says that an update travels in fewer bits than its d numbers have.
     """
 
     abilities: ClassVar[Table] = {
         "privacy": Ability(counts="never"),
         "sends_a_gradient": Ability(counts="never"),
+        "sends_less": Ability(counts="never"),
         "remembered": Ability(wrapper="combine"),
     }
 
@@ -50,9 +52,13 @@ class LocalUpdate(Part):
         @property
         def sends_a_gradient(self) -> bool:
             """Whether clients compute one gradient."""
+
+        @property
+        def sends_less(self) -> bool:
+            """Whether an update travels in fewer bits than its numbers have."""
     else:
         sends_models, repeats, remembered = False, 1, 0
-        sends_a_gradient = False
+        sends_a_gradient, sends_less = False, False
 
     @property
     def privacy(self) -> GaussianNoise | None:

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.base import seeding
 from robustfl_bench.base.abilities import passes_on
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import between, one_of
@@ -39,6 +38,8 @@ class Compressed(LocalUpdate):
     beta: Annotated[float | None, between(0, 1)] = None
     """factor of the difference added to the remembered upload; null: share with random, 1 with top"""
 
+    sends_less = True
+
     def __post_init__(self) -> None:
         if self.inner.sends_models:
             raise ConfigError(f"inner must send updates, and {type(self.inner).__name__} sends models")
@@ -69,6 +70,5 @@ class Compressed(LocalUpdate):
             kept = torch.zeros_like(row)
             kept[row.abs().topk(max(1, round(self.share * len(row)))).indices] = 1
             return kept
-        draws = seeding.generator(samples.seed, samples.stream, samples.round, "kept", i)
-        kept = torch.from_numpy(draws.random(len(row), dtype=np.float32) < self.share)
+        kept = torch.from_numpy(samples.draws("kept", i).random(len(row), dtype=np.float32) < self.share)
         return kept.to(row.device) / self.share

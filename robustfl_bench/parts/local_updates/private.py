@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.base import seeding
 from robustfl_bench.base.fields import Option, at_least
 from robustfl_bench.numerics.clipping import clip_factors
 from robustfl_bench.numerics.network.network import Network
@@ -54,8 +53,8 @@ class Private(LocalUpdate):
         batch, losses = samples.batch(0), []
         for position, (row, i) in enumerate(zip(out, samples.ids, strict=True)):
             losses.append(self._clipped_sum(network, params, batch.part([position]), row))
-            draws = seeding.generator(samples.seed, samples.stream, samples.round, "privacy", i)
-            noise = torch.from_numpy(draws.standard_normal(len(row), dtype=np.float32)).to(row.device)
+            drawn = samples.draws("privacy", i).standard_normal(len(row), dtype=np.float32)
+            noise = torch.from_numpy(drawn).to(row.device)
             row.add_(noise, alpha=2 * self.clip * self.noise).div_(batch.sizes[position])
         return torch.stack(losses)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.parts.aggregators.base import Aggregator
-from robustfl_bench.parts.protocols.base import Protocol
+from robustfl_bench.parts.protocols.base import Protocol, Setup
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,12 @@ class Star(Protocol):
     def __post_init__(self) -> None:
         if self.update_dtype is not None and self.bits != 16:
             raise ConfigError(f"update_dtype=bfloat16 sends 16 bits for a coordinate; set bits=16, got {self.bits}")
+
+    def check(self, setup: Setup) -> None:
+        """Raise ConfigError for clients that send less than whole updates, whose bits it does not count."""
+        if setup.local_update.sends_less:
+            raise ConfigError("protocol=star counts the bits of whole updates, and these clients send compressed ones: "
+                              "set protocol=synchronous")  # fmt: skip
 
     def deliver(self, uploads: Tensor) -> None:
         """Round the uploads (n, d) in place to ``update_dtype``, if it is set."""

@@ -262,7 +262,7 @@ def _first_round(folder: str, percent: str) -> Measured:
         return Measured(reason=str(error))
     if accuracies is None:
         return Measured(reason="the run has no test accuracy")
-    there = accuracies.index[accuracies * 100 >= float(percent)]
+    there = accuracies.index[accuracies >= float(percent) / 100]
     return Measured(float(there[0])) if len(there) else Measured(reason=f"no evaluated round reached {percent}%")
 
 

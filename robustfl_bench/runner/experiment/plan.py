@@ -23,7 +23,7 @@ from robustfl_bench.runner.experiment.outside_code import OutsideCode
 from robustfl_bench.runner.store.folders import RunFolder
 from robustfl_bench.train.code_digest import closure_of, code_digest
 from robustfl_bench.train.parts import Parts
-from robustfl_bench.train.settings import SCALARS, Settings, check
+from robustfl_bench.train.settings import SCALARS, Settings, at_share, check
 
 MOMENT = 0.02
 """Seconds for which a run that has no folder is taken to have none."""
@@ -156,8 +156,14 @@ def _check_feasible(parts: Parts, s: Settings) -> None:
         raise ConfigError(f"{called(parts.attack)} plans for one model: set clustering=none")
     _check_sum(parts)
     _check_augmented(parts)
+    _check_started(parts)
     if s.participation_by is not None and overrides(parts.course, "step"):
         raise ConfigError("participation_by=kind is for rounds with a server: set protocol=synchronous")
+    if s.participation_by is not None and at_share(s.participation, s.num_byzantine) == 0 < s.num_byzantine:
+        raise ConfigError(
+            f"participation={s.participation:g} of {s.num_byzantine} attackers rounds to none, and with "
+            "participation_by=kind no round has one: raise participation, or set participation_by=null"
+        )
     parts.course.check(Setup(parts.aggregator, parts.local_update, parts.optional, clients, s.num_byzantine))
     if parts.availability is not None:
         parts.availability.check(parts.local_update)
@@ -188,6 +194,15 @@ def _check_augmented(parts: Parts) -> None:
         innermost = inner
     if parts.augmentation is not None and isinstance(innermost, Saga):
         raise ConfigError("local_update Saga remembers the gradients of samples as they are: set augmentation=none")
+
+
+def _check_started(parts: Parts) -> None:
+    """Raise ConfigError for given weights where every cluster must start from weights of its own."""
+    from robustfl_bench.parts.models.started import Started  # here, as it imports torch
+
+    if isinstance(parts.model, Started) and getattr(parts.clustering, "init", None) == "model":
+        raise ConfigError("init has the weights of one model, and clustering.init=model draws those of every cluster: "
+                          "set init=null")  # fmt: skip
 
 
 def _check_added(parts: Parts, s: Settings) -> None:

@@ -80,12 +80,12 @@ class SpreadContext(Context):
     share: Share
 
     def train_clients(
-        self, population: Population, clients: list[int], ids: list[int], name: str, out: Tensor
+        self, population: Population, clients: list[int], ids: list[int], name: str, out: Tensor, whose: str = ""
     ) -> Updates:
         """The columns here of the updates of clients, in ``out`` (n, k) if it has that width."""
         share, rows = self.share, self.share.here(clients)
         chosen, named = ([every[row] for row in rows] for every in (clients, ids))
-        own = super().train_clients(population, chosen, named, name, self.federation.storage.rows(len(rows)))
+        own = super().train_clients(population, chosen, named, name, self.federation.storage.rows(len(rows)), whose)
         width = share.place.stop - share.place.start
         out = out if out.shape[1] == width else out.new_empty(len(clients), width)
         told = torch.zeros(2, len(clients), dtype=torch.float64)
