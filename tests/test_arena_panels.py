@@ -10,7 +10,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.lab.arena import conditions, page
 from robustfl_bench.lab.arena.answers import findings
 from robustfl_bench.lab.arena.order import likeness, stability, strongest
-from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing, panel
+from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing, panel_of
 from robustfl_bench.lab.arena.track import HONEST, Track
 from robustfl_bench.read.runs.statistics import Estimate
 from tests.arenas import arena_of, every_run, honest_runs, run, shipped_runs
@@ -31,7 +31,7 @@ def test_the_worst_case_is_the_least_over_attacks_of_the_means_over_seeds() -> N
         run("average", "none", 0.95), run(HONEST, HONEST, 0.9), run(HONEST, HONEST, 0.7, seed="1"),
         run("bulyan", "ipm", math.nan, state="infeasible", recall=None),
     ]  # fmt: skip
-    found = panel(track_of("ipm", "lie"), "iid", 5, runs)
+    found = panel_of(track_of("ipm", "lie"), "iid", 5, runs)
     standing = found.standings["r"]
     assert standing.worst == pytest.approx(40) and standing.attack == "ipm", "lie does more harm only in one seed"
     assert standing.by_seed == pytest.approx({"0": 20, "1": 30}), "seed 2 has one attack of two"
@@ -49,7 +49,7 @@ def test_the_error_of_a_score_is_that_of_its_worst_attack() -> None:
     levels = (0.5, 0.6, 0.4, 0.7)
     runs = [run("r", "ipm", level, seed=str(seed)) for seed, level in enumerate(levels)]
     runs += [run("r", "lie", 0.9, seed=str(seed)) for seed in range(len(levels))]
-    standing = panel(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)]).standings["r"]
+    standing = panel_of(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)]).standings["r"]
     expected = 100 * np.std(levels, ddof=1) / math.sqrt(len(levels)) / 0.8
     assert standing.score.error == pytest.approx(1.5 * expected), "four seeds do not show how skewed they are"
 
@@ -59,9 +59,9 @@ def test_seeds_collapse_below_the_server_alone_and_at_chance(server: float | Non
     runs = [run("r", "ipm", level, seed=str(seed)) for seed, level in enumerate((0.5, 0.4, 0.2, 0.14))]
     runs += [run("r", "lie", 0.6, seed=str(seed)) for seed in range(3)] + [run("r", "lie", 0.01, seed="3")]
     runs += [run("server", "ipm", server), run("server", "lie", server)] if server else []
-    found = panel(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)])
+    found = panel_of(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)])
     assert found.standings["r"].attack == "ipm" and found.collapsed(found.standings["r"]) == words
-    unknown = panel(track_of("ipm"), "iid", 5, [run("r", "ipm", level, recall=None) for level in (0.04,)])
+    unknown = panel_of(track_of("ipm"), "iid", 5, [run("r", "ipm", level, recall=None) for level in (0.04,)])
     assert not unknown.chance and unknown.collapsed(unknown.standings["r"]) == "1 of 1", "no run has recalls"
 
 
@@ -69,7 +69,7 @@ def test_rules_with_all_attacks_come_first_and_only_they_are_among_the_best() ->
     runs = [run(rule, attack, level, seed=seed) for rule, level in (("a", 0.5), ("b", 0.6))
             for attack in ("none", "ipm", "lie") for seed in ("0", "1")]  # fmt: skip
     runs += [run("c", "ipm", 0.8), run("c", "none", 0.8, seed="1"), run(HONEST, HONEST, 0.9)]
-    found = panel(track_of("ipm", "lie"), "iid", 5, runs)
+    found = panel_of(track_of("ipm", "lie"), "iid", 5, runs)
     assert list(found.standings) == ["b", "a", "c"], "c has been under one attack of two"
     assert not found.is_whole("c") and found.standings["c"].clean == pytest.approx(80), "it has no other"
     assert found.best("abc") == ["b"], "without spread, any difference counts"
@@ -80,7 +80,7 @@ def test_few_seeds_earn_no_bold() -> None:
     runs = [run("best", "ipm", 0.8 + 0.01 * seed, seed=str(seed)) for seed in range(5)]
     runs += [run("alike", "ipm", 0.8 + 0.001 * seed, seed=str(seed)) for seed in range(20)]
     runs += [run("once", "ipm", 0.2), run(HONEST, HONEST, 0.9)]
-    found = panel(track_of("ipm"), "iid", 5, runs)
+    found = panel_of(track_of("ipm"), "iid", 5, runs)
     top = found.best(found.standings)
     assert {"best", "once"} <= {*top}
     assert "best" in found.comparable_best(top) and found.comparable_best(top) == {*top} - {"once"}

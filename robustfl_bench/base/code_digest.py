@@ -55,7 +55,8 @@ class Tree:
             paths = (place.with_suffix(".py"), place / "__init__.py")
             inside = name.split(".")[0] == self._root.name and name not in self._neutral
             path = next((path for path in paths if inside and path.is_file()), None)
-            self._modules[name] = None if path is None else known(name, path.read_bytes(), path.stem == "__init__")
+            text = path and (texts().get(path) or path.read_bytes())
+            self._modules[name] = None if path is None or text is None else known(name, text, path.stem == "__init__")
         return self._modules[name]
 
     def members(self, symbol: Symbol) -> Members:
@@ -239,11 +240,17 @@ Outside = Iterable[Path | bytes]
 
 
 @cache
+def texts() -> dict[Path, bytes]:
+    """The text of every Python file of this package, as this process first read them, in order: a later edit is not
+    taken for the code that it has imported."""
+    return {path: path.read_bytes() for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
 def package_digest() -> str:
     """SHA-256 over the names and contents of all Python files of this package."""
     total = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        content = path.read_bytes()
+    for path, content in texts().items():
         total.update(f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content)
     return total.hexdigest()
 

@@ -127,6 +127,9 @@ _CELL = "<ipython-input-"  # a cell's name in IPython; in Jupyter it ends with .
 _opened: dict[str, set[str]] = defaultdict(set)
 """The paths that the code of each source file has opened itself: no other code outside of libraries lay in between."""
 
+_states: dict[str, tuple[int, int] | None] = {}
+"""The size and the time of change of each of these paths when it was first opened; None if there was no file."""
+
 _variables: dict[str, set[str]] = defaultdict(set)
 """The environment variables that the code of each source file has read itself."""
 
@@ -232,6 +235,18 @@ def opened_by(files: Iterable[Path]) -> list[Path]:
     return sorted(path for path in paths - own if path.is_file() and is_own(path))
 
 
+def _state(path: str) -> tuple[int, int] | None:
+    with suppress(OSError):
+        state = os.stat(path)
+        return state.st_size, state.st_mtime_ns
+    return None
+
+
+def has_changed(path: str) -> bool:
+    """Whether a file is not as it was when code from outside first opened it in this process."""
+    return any(_state(place) != then for place, then in _states.items() if place == path or _resolved(place) == path)
+
+
 @cache
 def is_own(path: Path) -> bool:
     """Whether a file belongs neither to this package, nor to Python, nor to an installed package."""
@@ -258,7 +273,9 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
         if (kept := _kept_by(file)) and os.path.abspath(path).startswith(kept):
             return
         if _is_users(file):
-            _opened[_resolved(file)].add(os.path.abspath(path))
+            _opened[_resolved(file)].add(place := os.path.abspath(path))
+            if place not in _states:
+                _states[place] = _state(place)
             return
         frame = frame.f_back  # type: ignore[assignment]
 

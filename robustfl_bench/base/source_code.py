@@ -29,7 +29,7 @@ def effective(path: Origin) -> bytes:
     Two sources with the same effective text compute the same. All string statements count as docstrings, as none of
     them is evaluated; a file that mentions ``__doc__`` keeps them. The result does not depend on the version of Python.
     """
-    source = _source(path)
+    source = text(path)
     starts = list(accumulate(map(len, source.splitlines(keepends=True)), initial=0))
     reads_docstrings = b"__doc__" in source
     pieces, code, end = [], b"", 0
@@ -76,13 +76,14 @@ def closure(names: Iterable[str], find: Callable[[str], tuple[str, Path] | None]
 
 
 @cache
-def _source(path: Origin) -> bytes:
+def text(path: Origin) -> bytes:
+    """The text of a source, as this process first read it."""
     return path if isinstance(path, bytes) else decode_source(path.read_bytes()).encode()
 
 
 @cache
 def _parsed(path: Origin) -> ast.Module:
-    return ast.parse(_source(path))
+    return ast.parse(text(path))
 
 
 def _strings(tree: ast.Module) -> list[tuple[ast.expr, bool]]:

@@ -8,12 +8,14 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
-from robustfl_bench.base.contained import contained, watch
+from robustfl_bench.base import source_code
+from robustfl_bench.base.contained import contained, is_own, watch
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.public import PACKAGE
 
@@ -61,8 +63,21 @@ def module(name: str) -> ModuleType:
     if name.partition(".")[0] == PACKAGE.name:
         return import_module(name)
     _see_current_folder()
+    before = {*sys.modules} if name not in sys.modules else None
     with contained(lambda: f"module {name}"):
-        return import_module(name)
+        found = import_module(name)
+    if before is not None:
+        _read_sources(sys.modules.keys() - before)
+    return found
+
+
+def _read_sources(modules: Iterable[str]) -> None:
+    """Read the user's files among modules now, so that a later edit is not taken for the code that was imported."""
+    for name in modules:
+        path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
+        if path.suffix == ".py" and is_own(path.resolve()):
+            with suppress(OSError, SyntaxError, ValueError):
+                source_code.text(path)
 
 
 def _see_current_folder() -> None:

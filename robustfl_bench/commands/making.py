@@ -125,15 +125,13 @@ def remake(
     if dry_run:
         for own in asked_words:
             print(shlex.join(["robustfl-bench", *own]))
-        return 1 if lost else 0
-    if not asked_words:
-        return 1 if lost else 0
-    cells = tuple((*own, f"results_dir={making.results_dir}") for own in asked_words)
-    try:
-        made_cells(cells, making, file, (*MEASURED, INFEASIBLE))
-    finally:
-        if number := keep(cells, making, file):
-            say(f"{file}: {counted(number, 'run')} of today's code now")
+    elif asked_words:
+        cells = tuple((*own, f"results_dir={making.results_dir}") for own in asked_words)
+        try:
+            made_cells(cells, making, file, (*MEASURED, INFEASIBLE))
+        finally:
+            if number := keep(cells, making, file):
+                say(f"{file}: {counted(number, 'run')} of today's code now")
     return 1 if lost else 0
 
 

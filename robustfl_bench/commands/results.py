@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 from robustfl_bench.base.console import answer_tab, as_json, counted, printable, say
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.commands.docs import guides
 from robustfl_bench.commands.pictures import figure, plot, report
 from robustfl_bench.commands.shared import Conditions, Labels, ResultsFolder, RunSource, SheetFormat, named
@@ -77,10 +78,7 @@ def _entry(run: _Run) -> dict[str, Any]:
 
 def _alike(runs: Sequence[_Run]) -> list[list[_Run]]:
     """The runs of a state; those that failed for the same reason are one group."""
-    groups: dict[object, list[_Run]] = {}
-    for run in runs:
-        groups.setdefault(_result(run) if run["state"] == "failed" else run["folder"], []).append(run)
-    return list(groups.values())
+    return [*grouped((_result(run) if run["state"] == "failed" else run["folder"], run) for run in runs).values()]
 
 
 def _result(run: _Run) -> str:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from robustfl_bench.base.errors import NotReady
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.lab.agreement.claim_sheets import hours, words
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, WantedRun
-from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import PAPER, tracks
 from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.cost import HOUR, Costs

@@ -19,6 +19,7 @@ from robustfl_bench.base.children import temporary
 from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import pd
 from robustfl_bench.commands.making import Making, check_overrides, made_all, runs_of
 from robustfl_bench.commands.verb import Allow, Argument, again, obeyed, parser_of
@@ -26,7 +27,6 @@ from robustfl_bench.lab.arena import additions
 from robustfl_bench.lab.arena.answers import entries
 from robustfl_bench.lab.arena.order import TOP, contenders
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
-from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import NONE, Track, tracks
 from robustfl_bench.lab.arena.tuned import BOOKS, TunedTrack
 from robustfl_bench.lab.studies.inputs import median_length

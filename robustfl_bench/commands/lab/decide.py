@@ -9,12 +9,12 @@ from typing import Annotated
 
 from robustfl_bench.base.console import counted, say
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.commands.making import Making, made_cells
 from robustfl_bench.commands.verb import Argument, command
 from robustfl_bench.lab.agreement import claim_sheets
 from robustfl_bench.lab.agreement.claim_sheets import hours
 from robustfl_bench.lab.agreement.measured import MeasuredPaper, Open, WantedRun, scored
-from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.read.runs import archive, commands
 from robustfl_bench.read.runs.cost import HOUR
 from robustfl_bench.read.runs.where import check_name

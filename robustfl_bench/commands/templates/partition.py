@@ -18,7 +18,7 @@ class Template(Partition):
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """The samples of each client, as indices; ``labels`` is (N,) int64."""
         total = num_clients * self.blocks
-        if total > len(labels):
+        if not 0 < total <= len(labels):
             raise ConfigError(f"{total} blocks need as many samples, got {len(labels)}; lower partition.blocks")
         shuffled = rng.permutation(len(labels))
         blocks = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)

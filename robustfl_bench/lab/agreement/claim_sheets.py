@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Sequence
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.lab.agreement.measured import NO_LOOKS, MeasuredPaper, Open
 from robustfl_bench.lab.agreement.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED, Finding, Verdict
 from robustfl_bench.read.tables import agreement
@@ -31,9 +32,7 @@ def claims(paper: MeasuredPaper, repeats: str = "seeds") -> Sheet:
     ``repeats`` the numbers are."""
     rows, notes = [], []
     printed = any(verdict.published for verdict in paper.verdicts)
-    by_name: dict[str, list[int]] = {}
-    for place, verdict in enumerate(paper.verdicts):
-        by_name.setdefault(verdict.claim.name, []).append(place)
+    by_name = grouped((verdict.claim.name, place) for place, verdict in enumerate(paper.verdicts))
     for note, (name, places) in enumerate(by_name.items(), 1):
         rows += [[Printed(name, note=note), *words(*_verdict(paper, place, printed))] for place in places]
         claim = paper.verdicts[places[0]].claim

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import counted
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.lab.arena.additions import GOALS, SEARCHING
 from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.needs import RuleNeeds
 from robustfl_bench.lab.arena.order import WORST, contenders
-from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import HONEST, NONE, ArenaRun
 from robustfl_bench.lab.arena.words import filled, tabled
 from robustfl_bench.read.runs.statistics import Interval, chance_if_not_above, interval, rejected

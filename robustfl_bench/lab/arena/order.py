@@ -12,8 +12,9 @@ from itertools import combinations
 from statistics import fmean
 from typing import TypeVar
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel
-from robustfl_bench.lab.arena.rows import grouped, sealed_rows, worst_case
+from robustfl_bench.lab.arena.rows import sealed_rows, worst_case
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import ends, said, span, tabled
 from robustfl_bench.read.runs.records import NoRuns

@@ -10,20 +10,13 @@ from functools import cached_property
 from statistics import fmean
 from typing import Protocol
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena.additions import SEARCHING, Addition, counted, searches
 from robustfl_bench.lab.arena.needs import RuleNeeds
-from robustfl_bench.lab.arena.rows import grouped
-from robustfl_bench.lab.arena.track import (
-    HONEST,
-    NONE,
-    SERVER,
-    ArenaRun,
-    Track,
-    by_number,
-    track_and_runs,
-)
+from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun, Track, by_number, tracks
 from robustfl_bench.lab.arena.words import HALF
+from robustfl_bench.read.runs.records import NoRuns
 from robustfl_bench.read.runs.statistics import (
     COMPARED,
     LEVEL,
@@ -36,6 +29,7 @@ from robustfl_bench.read.runs.statistics import (
     level_at_each,
 )
 from robustfl_bench.read.runs.values import at_chance
+from robustfl_bench.read.runs.where import check_name
 
 ENOUGH = 5
 """The fewest rules of which one is called the best, or whose order is compared with another."""
@@ -196,8 +190,12 @@ class Arena:
         """``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``trusted``.
         ``book`` is the kind of track: the rules as they come, or ``tuned.TunedTrack``. Raises ConfigError for an
         unknown track, NoRuns if it has none."""
-        self.table = table
-        self.track, self.runs = track_and_runs(table, name, book)
+        check_name(name, tracks(), "track")
+        self.table, self.track = table, book(name)
+        if not (runs := self.track.runs(table)):
+            experiment = self.track.experiment
+            raise NoRuns(f"no runs of {experiment}; robustfl-bench -m +experiment={experiment} makes them")
+        self.runs = runs
         self.needs = RuleNeeds(table, self.runs)
         self._of_table = {(name, book): self}
 
@@ -236,7 +234,7 @@ class Arena:
     def by_list(self) -> dict[tuple[int, str], ArenaPanel]:
         """The panels by number of attackers and partition, in the order of the track, under the attacks of the track
         alone: those in which a rule was run."""
-        return {(number, partition): panel(self.track, partition, number, runs, self.alone)
+        return {(number, partition): panel_of(self.track, partition, number, runs, self.alone)
                 for number, runs in self.settled.items() for partition in self.track.swept["partition"]
                 if any(run.partition == partition and (run.rule != SERVER or not self.track.draws)
                        for run in runs)}  # fmt: skip
@@ -272,7 +270,7 @@ class Arena:
         return f"{panel.partition}, {self.share(panel.number)} attackers"
 
 
-def panel(
+def panel_of(
     track: Track, partition: str, number: int, runs: Sequence[ArenaRun], alone: Sequence[ArenaRun] = ()
 ) -> ArenaPanel:
     """The panel of a partition among ``runs`` with one number of attackers. Runs of the server ``alone``, if given,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import pd
-from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.read.runs import matching
 from robustfl_bench.read.runs.matching import Content
-from robustfl_bench.read.runs.records import MEASURED, NoRuns, last_metrics
-from robustfl_bench.read.runs.where import check_name
+from robustfl_bench.read.runs.records import MEASURED, last_metrics
 from robustfl_bench.runner.config import compose, options
 from robustfl_bench.runner.experiment.rates import best
 from robustfl_bench.runner.store.folders import LAST
@@ -71,18 +70,6 @@ def tracks() -> list[str]:
     """The names of the tracks."""
     names = (name.partition("/")[2] for name in options.names("experiment") if name.startswith(f"{PAPER}/"))
     return [name for name in names if not name.endswith(_SUFFIXES)]
-
-
-def track_and_runs(
-    table: pd.DataFrame, name: str, book: Callable[[str], Track] | None = None
-) -> tuple[Track, list[ArenaRun]]:
-    """The track of this name, in a rule book, and its runs. Raises ConfigError for an unknown track, NoRuns if it has
-    none."""
-    check_name(name, tracks(), "track")
-    track = (book or Track)(name)
-    if not (runs := track.runs(table)):
-        raise NoRuns(f"no runs of {track.experiment}; robustfl-bench -m +experiment={track.experiment} makes them")
-    return track, runs
 
 
 @dataclass(frozen=True, slots=True)

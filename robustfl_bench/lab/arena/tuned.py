@@ -16,9 +16,10 @@ from functools import cached_property
 from itertools import product
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena import decision
-from robustfl_bench.lab.arena.rows import grouped, worst_case
+from robustfl_bench.lab.arena.rows import worst_case
 from robustfl_bench.lab.arena.track import HONEST, ArenaRun, Beside, Track, validation_share
 from robustfl_bench.runner.config import compose, options
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` do
     from robustfl_bench.parts.datasets.base import Data, Dataset
 
 
-_LOADED: "WeakValueDictionary[tuple[Dataset, Path, torch.device], Data]" = WeakValueDictionary()
+_LOADED: "WeakValueDictionary[tuple[Dataset, Path, torch.device, str], Data]" = WeakValueDictionary()
 """What is in memory, by the arguments of ``_load``."""
 
 
@@ -31,11 +31,12 @@ def find_folder(data_dir: str | None = None) -> Path:
     return user_cache_path("robustfl_bench")
 
 
-def load(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> "Data":
-    """The data set on ``device``, read once per process: the jobs of a sweep share the tensors and must not write
-    into them. Raises DataError when files are missing or damaged, or when samples and labels cannot be right.
+def load(dataset: "Dataset", data_dir: str | None, device: "torch.device", state: str = "") -> "Data":
+    """The data set on ``device``, read once per process and ``state`` of its files: the jobs of a sweep share the
+    tensors and must not write into them. Raises DataError when files are missing or damaged, or when samples and labels
+    cannot be right.
     """
-    return _load(dataset, find_folder(data_dir), device)
+    return _load(dataset, find_folder(data_dir), device, state)
 
 
 def require(dataset: "Dataset", data_dir: str | None) -> None:
@@ -43,9 +44,9 @@ def require(dataset: "Dataset", data_dir: str | None) -> None:
     files.require(dataset.source, folder_of(data_dir))
 
 
-def is_loaded(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> bool:
+def is_loaded(dataset: "Dataset", data_dir: str | None, device: "torch.device", state: str = "") -> bool:
     """Whether ``load`` would find the data set in memory."""
-    return (dataset, folder_of(data_dir), device) in _LOADED
+    return (dataset, folder_of(data_dir), device, state) in _LOADED
 
 
 def folder_of(data_dir: str | None) -> Path:
@@ -64,7 +65,7 @@ def forget() -> None:
 
 
 @lru_cache(maxsize=4)  # CIFAR-10 takes 0.7 GB: enough for a sweep over data sets, not a leak
-def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
+def _load(dataset: "Dataset", folder: Path, device: "torch.device", state: str) -> "Data":
     try:
         data = _as_tensors(dataset.load(folder))
     except OSError as error:
@@ -74,7 +75,7 @@ def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
             f"{error.filename}: {dataset.name} cannot be read: {error.strerror}; put the file there, or set data_dir"
         ) from error
     _check(data, dataset)
-    _LOADED[dataset, folder, device] = moved = data.to(device)
+    _LOADED[dataset, folder, device, state] = moved = data.to(device)
     return moved
 
 

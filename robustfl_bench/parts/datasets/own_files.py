@@ -136,10 +136,10 @@ def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: 
         raise ValueError(f"{len(x)} samples need as many labels (N,), got {y.shape}")
     if y.dtype.kind not in "fiubUS":
         raise ValueError(f"labels must be numbers or words, got {y.dtype}")
-    if y.dtype.kind == "f" and not (y == np.round(y)).all():
+    if y.dtype.kind == "f" and (is_broken := y != np.round(y)).any():
+        place = is_broken.argmax()
         raise ValueError(
-            f"labels must be classes, whole numbers or words: that of sample {(y != np.round(y)).argmax()} (from 0) is "
-            f"{y[(y != np.round(y)).argmax()]}"
+            f"labels must be classes, whole numbers or words: that of sample {place} (from 0) is {y[place]}"
         )
     if x.ndim == 3:
         x = x[:, None]
@@ -155,8 +155,6 @@ def _checked(x: np.ndarray, y: np.ndarray, is_test: np.ndarray | None, clients: 
         note(f"no training sample has the label {unknown[0]}{more}, which test samples have")
     if len(classes) > max(10, len(x) / 2):
         note(f"the labels are {len(classes)} classes in {len(x)} samples: is dataset.label another column?")
-    if len(x) < 2:
-        raise ValueError("there must be two samples or more")
     if clients is not None and (clients.shape != (len(x),) or clients.dtype.kind not in "fiubUS"):
         raise ValueError(f"clients must be the names or numbers of {len(x)} samples, got {clients.shape}")
     for what, values in (("label", y), *(() if clients is None else [("client", clients)])):
@@ -241,8 +239,8 @@ def _table(path: Path, label: str | None, client: str | None) -> Read:
     split = None if said is None or said in (chosen, client) else columns.pop(said)
     if split is not None and (other := {word.strip() for word in split} - {"train", "test"}):
         raise ValueError(f"the column {said} must be train or test, got {min(other)!r}")
-    labels = _classes(columns.pop(chosen, ()))
-    clients = None if client is None else _names(columns.pop(client, ()))
+    labels = _classes(columns.pop(chosen))
+    clients = None if client is None else _names(columns.pop(client))
     if not columns:
         raise ValueError(f"it has no columns of numbers beside {chosen}")
     return (

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base import regular, trusted
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError, DataError, one_line, reason
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import pd
 from robustfl_bench.read.pages import plots
 from robustfl_bench.read.pages.pictures import curves
@@ -257,9 +258,7 @@ def _unlearned(figure: PaperFigure, wanted_runs: Sequence[Wanted], table: pd.Dat
 
 def _cautions(shown: Points) -> str:
     """The lines whose models have not learned, and their panels unless these are all."""
-    panels: dict[str, list[str]] = {}
-    for panel, lines in shown.unlearned.items():
-        panels.setdefault(", ".join(lines), []).append(panel)
+    panels = grouped((", ".join(lines), panel) for panel, lines in shown.unlearned.items())
     every = shown.table["panel"].nunique()
     words = [readable(lines) + f" ({readable(' and '.join(names))})" * (len(names) < every)
              for lines, names in panels.items()]  # fmt: skip

@@ -27,7 +27,7 @@ from robustfl_bench.read.runs.where import UNREADABLE, check_name, keys, listed,
 from robustfl_bench.read.tables import agreement, layout
 from robustfl_bench.read.tables.layout import Look
 from robustfl_bench.read.tables.pivot import pivot
-from robustfl_bench.read.tables.sheets import Sheet, below, bodies, grouped, rendered, with_names
+from robustfl_bench.read.tables.sheets import Sheet, below, bodies, joined, rendered, with_names
 from robustfl_bench.read.tables.table import Cell, Column, Table
 from robustfl_bench.runner.config.names import in_words, of_value, readable
 
@@ -125,7 +125,7 @@ def report(
         states=[(state, counts[state]) for state in STATES if counts[state]],
         damaged=[(run["run"], run["error"]) for run in chosen[chosen["state"] == "damaged"].to_dict("records")],
         sections=sections,
-        todos=grouped(todos),
+        todos=joined(todos),
         data=data.content,
         bodies=bodies,
         below=below,

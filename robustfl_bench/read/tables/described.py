@@ -16,6 +16,7 @@ from typing import Any
 
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.read.tables.claims import KEYS, Claim, Key, Reason, about, check_keys, read_reason
 from robustfl_bench.read.tables.printed import PaperLayout, read_layouts
 from robustfl_bench.runner.config import options
@@ -171,10 +172,7 @@ class PaperTable:
 
     @cached_property
     def _by_metric(self) -> dict[str, list[Published]]:
-        by_metric: dict[str, list[Published]] = {}
-        for number in self.numbers or ():
-            by_metric.setdefault(number.key["metric"], []).append(number)
-        return by_metric
+        return grouped((number.key["metric"], number) for number in self.numbers or ())
 
 
 @dataclass(frozen=True)

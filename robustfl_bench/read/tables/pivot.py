@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from robustfl_bench.base.console import counted
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import pd
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.read.runs import commands
@@ -32,7 +33,6 @@ from robustfl_bench.read.tables.sheets import Printed, Sheet, Todo
 from robustfl_bench.read.tables.table import (
     WORST,
     Column,
-    RunFacts,
     Table,
     add_note,
     facts,
@@ -129,9 +129,7 @@ def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: p
     """Fill every cell, and list its footnote and its missing runs."""
     value = table.columns[0].value
     measured = measure(value, runs[runs["state"] == "finished"], everything)
-    by_cell: dict[tuple[str, str], list[RunFacts]] = {}
-    for row, column, run in zip(runs["row"], runs["column"], facts(runs), strict=True):
-        by_cell.setdefault((row, column), []).append(run)
+    by_cell = grouped(zip(zip(runs["row"], runs["column"], strict=True), facts(runs), strict=True))
     seeds = sorted(set(runs["seed"].map(text)), key=natural)
     for row in table.rows:
         for column in (column.label for column in table.columns):

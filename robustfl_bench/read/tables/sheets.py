@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.console import as_json, printable
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.runner.config.names import in_words, readable
 from robustfl_bench.runner.store.lines import guarded
 
@@ -55,16 +56,14 @@ class Todo:
         return f"{self.what}: {self.reason}" if self.reason else self.what
 
 
-def grouped(todos: Iterable[Todo]) -> list[Todo]:
+def joined(todos: Iterable[Todo]) -> list[Todo]:
     """The todos, each once; runs that failed for the same reason are one, with the command for the first."""
-    groups: dict[object, list[Todo]] = {}
-    for todo in dict.fromkeys(todos):
-        groups.setdefault((todo.kind, todo.reason) if todo.reason else todo, []).append(todo)
+    alike = grouped(((todo.kind, todo.reason) if todo.reason else todo, todo) for todo in dict.fromkeys(todos))
     return [
         replace(first, what=f"{first.what} and {len(others)} more, which the same sweep makes again")
         if others
         else first
-        for first, *others in groups.values()
+        for first, *others in alike.values()
     ]
 
 
@@ -290,7 +289,7 @@ def plain_json(sheets: Sequence[Sheet]) -> str:
             "best": [[cell.best for cell in row] for row in sheet.rows],
             "notes": [*sheet.footnotes, *([f"best: {sheet.bold}"] if sheet.bold else [])],
             "report": sheet.report,
-            "todos": [asdict(todo) for todo in grouped(sheet.todos)],
+            "todos": [asdict(todo) for todo in joined(sheet.todos)],
         }
         for sheet in sheets
     ])  # fmt: skip
@@ -333,7 +332,7 @@ def below(sheet: Sheet) -> list[str]:
 
 def _todos(sheets: Sequence[Sheet]) -> list[Todo]:
     """What the tables lack."""
-    return grouped(todo for sheet in sheets for todo in sheet.todos)
+    return joined(todo for sheet in sheets for todo in sheet.todos)
 
 
 def _todo_lines(sheets: Sequence[Sheet]) -> list[str]:

@@ -217,6 +217,10 @@ class Table:
         """A column by its label."""
         return next(column for column in self.columns if column.label == label)
 
+    def by_row(self, column: Column, block: str) -> dict[str, Cell]:
+        """The cells of a column in a block, by row."""
+        return {row: cell for row in self.rows if (cell := self.cells.get((block, row, column.label)))}
+
     def in_order(self) -> Iterator[tuple[Key, Cell]]:
         """The cells row by row."""
         for block in self.blocks:
@@ -290,15 +294,12 @@ class Table:
         same number. Incomplete cells, and those with fewer seeds than others, are left out. Stand-ins are compared only
         with those of the same settings; a number that is compared with none is not the best of its column.
         """
-        numbers = sum(
-            self.cells[key].seeds > 0 for row in self.rows if (key := (block, row, column.label)) in self.cells
-        )
-        return {row for kind in self.kinds for row in self._best(column, block, kind, numbers)}
+        by_row = self.by_row(column, block)
+        numbers = sum(cell.seeds > 0 for cell in by_row.values())
+        return {row for kind in self.kinds for row in self._best(column, by_row, kind, numbers)}
 
-    def _best(self, column: Column, block: str, stand_in: str, numbers: int) -> set[str]:
-        cells = {row: cell for row in self.rows
-                 if (cell := self.cells.get((block, row, column.label))) and cell.stand_in == stand_in}  # fmt: skip
-        cells = {row: cell for row, cell in cells.items()
+    def _best(self, column: Column, by_row: Mapping[str, Cell], stand_in: str, numbers: int) -> set[str]:
+        cells = {row: cell for row, cell in by_row.items() if cell.stand_in == stand_in
                  if cell.seeds and not self.incomplete(cell) and math.isfinite(cell.mean)}  # fmt: skip
         if not cells or not column.value.better or len(cells) == 1 < numbers:
             return set()
@@ -314,8 +315,7 @@ class Table:
 
     def best_published(self, column: Column, block: str) -> set[str]:
         """The rows with the best published number of a column in a block."""
-        numbers = {row: cell.against.number for row in self.rows
-                   if (cell := self.cells.get((block, row, column.label))) and cell.against}  # fmt: skip
+        numbers = {row: cell.against.number for row, cell in self.by_row(column, block).items() if cell.against}
         top = max(numbers.values(), key=lambda number: column.value.better * number, default=None)
         return {row for row, number in numbers.items() if number == top}
 
@@ -358,8 +358,7 @@ class Table:
         if least.diverged:
             partial = partial and least.state != DIVERGED  # nothing is worse than a model that diverged in all seeds
             return Cell(state=DIVERGED, worst=True, partial=partial, numbers=least.numbers)
-        measured = [cell for cell in cells if cell.seeds]
-        rounded = _types(cell.rounded for cell in measured)
+        rounded = _types(cell.rounded for cell in cells if cell.seeds)
         return Cell(
             least.mean, least.sd, least.seeds, partial=partial, rounded=rounded, worst=True, numbers=least.numbers,
             runs=least.runs,

@@ -16,15 +16,6 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import merge
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.runner.config import targets
-from robustfl_bench.train.settings import Defining
-
-
-def _settings(group: str) -> dict[str, str]:
-    """The values of required fields with the names of settings. Rules get the number of attackers that the server
-    assumes, as in the options of conf/; all other parts get the true one."""
-    assumes = group in ("aggregator", "pre_aggregation")
-    named = {field.name: f"${{{field.name}}}" for field in fields(Defining)}
-    return named | ({"num_byzantine": "${num_byzantine_declared}"} if assumes else {})
 
 
 def is_class(option: str) -> bool:
@@ -50,7 +41,7 @@ def content(group: str, option: str) -> dict[str, Any]:
 
 def _adapted(group: str, adapter: str, target: str, found: Any) -> dict[str, Any]:
     """The content for what is no part: the adapter, and below ``rule`` or ``function`` what it is called with."""
-    settings = _settings(group)
+    settings = targets.from_settings(group)
     settings |= dict.fromkeys(signatures.DECLARED, settings["num_byzantine"])
     arguments = {"_target_": target}
     for name, default in signatures.options(group, found).items():
@@ -124,7 +115,7 @@ def _value(group: str, field: Field[Any]) -> Any:
         return plain(field.default)
     if field.default_factory is not MISSING:
         return plain(field.default_factory())
-    return _settings(group).get(field.name, targets.REQUIRED)
+    return targets.from_settings(group).get(field.name, targets.REQUIRED)
 
 
 def plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from inspect import get_annotations
 from pathlib import Path
 from types import NoneType, UnionType
@@ -18,6 +18,7 @@ from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, n
 from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.parts.adapters import signatures
 from robustfl_bench.train.parts import GROUPS, kind
+from robustfl_bench.train.settings import Defining
 
 PACKAGE = __package__.partition(".")[0]
 
@@ -159,11 +160,20 @@ def _is_part(found: Any) -> bool:
     return isinstance(found, type) and issubclass(found, Part)
 
 
+def from_settings(group: str) -> dict[str, str]:
+    """The values of required fields with the names of settings. Rules get the number of attackers that the server
+    assumes; all other parts get the true one."""
+    assumes = group in ("aggregator", "pre_aggregation")
+    named = {field.name: f"${{{field.name}}}" for field in fields(Defining)}
+    return named | ({"num_byzantine": "${num_byzantine_declared}"} if assumes else {})
+
+
 def _found(place: str, target: Any) -> Any:
     """The object of a dotted name."""
     module, _, name = str(target).rpartition(".")
     try:
         found = trusted.module(module)
+        has_name = hasattr(found, name)  # imports the module of a public name
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
     except Exception as error:  # a user's module can raise anything
@@ -176,7 +186,7 @@ def _found(place: str, target: Any) -> Any:
         reason = one_line(error)
         reason = reason if isinstance(error, BrokenContract) else f"{type(error).__name__}: {reason}"
         raise ConfigError(f"{place}: cannot import {target}: {reason}") from error
-    if not hasattr(found, name):
+    if not has_name:
         file = "" if module.partition(".")[0] == PACKAGE else f" ({getattr(found, '__file__', 'no file')})"
         raise ConfigError(f"{place}: {module}{file} has no {name!r}{near(name, dir(found))}")
     return getattr(found, name)
@@ -214,7 +224,12 @@ def _check_options(place: str, found: type[Part], options: Mapping[str, Any]) ->
     _check_names(place, options)
     if not is_dataclass(found):
         return
-    known = {field.name for field in fields(found) if field.init}
+    known = {field.name: field for field in fields(found) if field.init}
+    required = (name for name, field in known.items() if field.default is field.default_factory is MISSING)
+    if lacking := [name for name in required if name not in options]:
+        settings = from_settings(place.partition(".")[0])
+        lines = ", ".join(f"{name}: {settings.get(name, 'VALUE')}" for name in lacking)
+        raise ConfigError(f"{place}: {found.__name__} has no default of {' and '.join(lacking)}; add {lines}")
     for name, value in options.items():
         if name not in known:
             raise ConfigError(f"{place}: no option {name!r}{near(str(name), known)}")

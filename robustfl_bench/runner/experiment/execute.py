@@ -82,15 +82,15 @@ def execute(request: Request, train: "Train | None" = None, note: Callable[[str]
 
 def _idle(request: Request) -> Iterator[str]:
     """Remarks on what the call names in vain: a number of attackers without an attack, a graph without gossip."""
-    s, overrides = request.settings, request.call.overrides
-    words = [word for word in overrides if word.startswith("num_byzantine=") and not word.endswith("=0")]
+    s, given = request.settings, request.call.overrides
+    words = [word for word in given if word.startswith("num_byzantine=") and not word.endswith("=0")]
     if words and not s.num_byzantine:
         declared = f"num_byzantine_declared={s.num_byzantine_declared}"
         yield f"{words[-1]} without an attack: all clients are honest, and a rule that takes f assumes {declared}"
-    graphs = [word for word in overrides if word.startswith("topology=")]
+    graphs = [word for word in given if word.startswith("topology=")]
     if graphs and "topology" not in (request.config["protocol"] or {}):
         yield f"{graphs[-1]} without protocol=gossip: clients have a server, and no neighbours"
-    columns = [word for word in overrides if word.startswith("dataset.client=")]
+    columns = [word for word in given if word.startswith("dataset.client=")]
     if columns and not request.config["partition"]["_target_"].endswith(".Natural"):
         yield f"{columns[-1]} without partition=natural: clients are drawn, and are not those of the column"
 
@@ -133,6 +133,7 @@ def completing(
         before = folder.held() if answers.lacks_extras(request) else None
         try:
             with outside.watched(), no_exit(lambda: str(outside)):
+                marks = samples.marks(request)  # before, so that what changes meanwhile is another's
                 data = _load(request)
                 federation = _federation(request, data, where)
         except Exception as error:
@@ -145,18 +146,18 @@ def completing(
             if isinstance(error, MemoryError):
                 raise ConfigError(f"the memory does not suffice to deal out the data: {error}") from error
             raise
-        folder.begin(request.config)
+        folder.begin(request.config, keeps_weights=before is not None)
         gpu = unused_gpu(request.settings.device, data.train_x.device)
         unknown = " and ".join(outside.without_source)
         sourceless = f"{unknown} has no source: its result answers no later run" if unknown else ""
         for line in [*request.settings.remarks(), *filter(None, (gpu, sourceless))]:
             note(line)
-        outcome, trace = yield from _attempt(request, data, federation, folder, train, trackers, silent)
+        outcome, trace = yield from _attempt(request, data, federation, folder, train, trackers, note, silent)
         if outcome["status"] != folders.FINISHED and (changed := folder.changed()):  # of that nothing is sealed
             outcome |= {"status": folders.FAILED, "error": changed}
             folder.forget_rows()
             folder.begin(request.config)
-        ended = _facts(request, outcome["device"]) | outcome
+        ended = _facts(request, outcome["device"]) | outcome | {"data": {**outcome["data"], "files": marks}}
         if read := outside.read:
             ended["code"]["read"] = read
         for group, paths in read.items():
@@ -184,11 +185,12 @@ def _attempt(
     folder: folders.RunFolder,
     train: "Train | None",
     trackers: Trackers,
+    note: Callable[[str], None],
     silent: bool,
 ) -> Steps[tuple[dict[str, Any], str | None]]:
     """Train; returns the outcome, and the traceback of a failure."""
     outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
-    outcome["data"] = data.origin | {"files": samples.marks(request)}
+    outcome["data"] = data.origin
     try:
         outcome["products"] = _in_precision(request, federation)
         if request.settings.precision != "highest" and outcome["products"] == "float32":

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from robustfl_bench.base import trusted
-from robustfl_bench.base.contained import LIBRARIES, is_own, opened_by, variables_of, varying_of
+from robustfl_bench.base.contained import LIBRARIES, has_changed, is_own, opened_by, variables_of, varying_of
 from robustfl_bench.base.source_code import Origin, cells_of, closure, effective, imports_of
 from robustfl_bench.runner.store.writing import hashed
 from robustfl_bench.train.parts import GROUPS
@@ -174,11 +174,12 @@ def _without_source(names: Iterable[str]) -> list[str]:
 
 def _read_by(names: tuple[str, ...]) -> dict[str, str]:
     """The SHA-256 of what the code of classes has read in this process: of files, by path, and of environment variables
-    that it does not declare, ``$NAME``."""
+    that it does not declare, ``$NAME``. A file that has changed since it was read gets none that a file has."""
     places = _places(names)
     variables = {f"${name}" for name in variables_of(places)} - {line.partition("=")[0] for line in _declared(names)}
     read = (*map(str, opened_by(places)), *sorted(variables))
-    return {name: content for name in read if (content := now(name)) is not None}
+    found = {name: content for name in read if (content := now(name)) is not None}
+    return {name: f"changed {uuid4().hex}" if has_changed(name) else content for name, content in found.items()}
 
 
 def _places(names: tuple[str, ...]) -> set[Path]:

@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping
 from copy import copy
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.abilities import overrides
 from robustfl_bench.base.code_digest import Closure
 from robustfl_bench.base.contained import no_exit
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.base.read_only import called
 from robustfl_bench.parts.datasets.base import Dataset
 from robustfl_bench.parts.protocols.base import Setup
@@ -20,7 +21,8 @@ from robustfl_bench.runner.config.identity import Identified
 from robustfl_bench.runner.config.request import Call
 from robustfl_bench.runner.experiment import networks
 from robustfl_bench.runner.experiment.outside_code import OutsideCode
-from robustfl_bench.runner.store.folders import RunFolder
+from robustfl_bench.runner.store.folders import RunFolder, summary_in
+from robustfl_bench.runner.store.writing import Damaged
 from robustfl_bench.train.code_digest import closure_of, code_digest
 from robustfl_bench.train.parts import Parts
 from robustfl_bench.train.settings import SCALARS, Settings, at_share, check
@@ -197,12 +199,21 @@ def _check_augmented(parts: Parts) -> None:
 
 
 def _check_started(parts: Parts) -> None:
-    """Raise ConfigError for given weights where every cluster must start from weights of its own."""
+    """Raise ConfigError for given weights where every cluster must start from weights of its own, and DataError for
+    those of a run that are not what it wrote."""
     from robustfl_bench.parts.models.started import Started  # here, as it imports torch
 
-    if isinstance(parts.model, Started) and getattr(parts.clustering, "init", None) == "model":
+    if not isinstance(model := parts.model, Started):
+        return
+    if getattr(parts.clustering, "init", None) == "model":
         raise ConfigError("init has the weights of one model, and clustering.init=model draws those of every cluster: "
                           "set init=null")  # fmt: skip
+    try:
+        written = (summary_in(Path(model.path).parent) or {}).get("files", {}).get(Path(model.path).name, {})
+    except Damaged as error:
+        raise DataError(f"init: {error}  {Path(model.path).parent}") from None
+    if written.get("sha256", model.digest) != model.digest:
+        raise DataError(f"init: {model.path} is not what its run wrote: its SHA-256 differs")
 
 
 def _check_added(parts: Parts, s: Settings) -> None:

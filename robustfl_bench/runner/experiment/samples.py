@@ -58,8 +58,8 @@ def forget() -> None:
 def load(request: Request, device: "torch.device") -> Data:
     """The data of a run on ``device``, see ``datasets.load``."""
     dataset, data_dir = _dataset(request, device), request.settings.data_dir
-    known = datasets.is_loaded(dataset, data_dir, device)
-    data = datasets.load(dataset, data_dir, device)
+    known = datasets.is_loaded(dataset, data_dir, device, state := _state(request))
+    data = datasets.load(dataset, data_dir, device, state)
     if not known:
         give_back()
     return data
@@ -67,7 +67,7 @@ def load(request: Request, device: "torch.device") -> Data:
 
 def is_loaded(request: Request, device: "torch.device") -> bool:
     """Whether this process has the data of a run in memory."""
-    return datasets.is_loaded(_dataset(request, device), request.settings.data_dir, device)
+    return datasets.is_loaded(_dataset(request, device), request.settings.data_dir, device, _state(request))
 
 
 def shared(request: Request, device: "torch.device") -> SharedFiles | OneCopy | None:
@@ -96,6 +96,11 @@ def marks(request: Request) -> dict[str, list[int]]:
             state = path.stat()
             found[value] = [state.st_size, state.st_mtime_ns]
     return found
+
+
+def _state(request: Request) -> str:
+    """The ``marks`` of a run, with which its data in memory are those in the files."""
+    return json.dumps(marks(request)) if are_in_files(request) else ""
 
 
 def _dataset(request: Request, device: "torch.device") -> Dataset:

@@ -488,11 +488,11 @@ class RunFolder:
                 for folder in (self.path, self.path.parent, self.path.parent.parent):
                     folder.rmdir()
 
-    def begin(self, config: Mapping[str, Any]) -> None:
-        """Remove the end of an earlier attempt, and write the config. Raises CannotWrite, and then leaves no empty
-        folder."""
+    def begin(self, config: Mapping[str, Any], keeps_weights: bool = False) -> None:
+        """Remove the end of an earlier attempt, and its weights unless they are those of the same run, and write the
+        config. Raises CannotWrite, and then leaves no empty folder."""
         self._check_lease()
-        self._remove(["summary.json", "error.txt"])
+        self._remove(["summary.json", "error.txt", *(() if keeps_weights else (WEIGHTS,))])
         try:
             self._note("config.yaml", yaml.dump(dict(config), Dumper=_Dumper, sort_keys=True))
         except CannotWrite:

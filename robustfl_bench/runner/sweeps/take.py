@@ -57,11 +57,10 @@ def take(sweep: Sweep, begins: bool = False) -> list[End]:
             if not any(settled) or not sweep.wait:
                 for cell in taker.missing:  # of stacks that other processes are making
                     taker.settle([cell])
-            if not taker.missing:
-                break
             if not sweep.wait:
-                return taker.all_ends(OTHERS)
-            time.sleep(POLL)
+                break
+            if taker.missing:
+                time.sleep(POLL)
     return taker.all_ends()
 
 
@@ -108,16 +107,18 @@ class Taker:
         """The cells without an end, in order."""
         return [cell for cell in self.cells if cell not in self.ends]
 
-    def all_ends(self, status: str = MISSING) -> list[End]:
-        """How all cells ended; ``status`` is that of those without an end."""
-        return [self.ends.get(cell, End(status)) for cell in self.cells]
+    def all_ends(self) -> list[End]:
+        """How all cells ended; those without an end are left to other processes, if the sweep does not wait for
+        these."""
+        none = End(MISSING if self.sweep.wait else OTHERS)
+        return [self.ends.get(cell, none) for cell in self.cells]
 
     def ends_by_others(self) -> list[End]:
         """How all cells ended, after other processes took the remaining ones."""
         self._again = {}
         for cell in self.missing:
             self.look(cell)
-        return self.all_ends(MISSING if self.sweep.wait else OTHERS)
+        return self.all_ends()
 
     def remaining(self) -> Sweep:
         """The sweep of the cells without an end, for other processes."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import pd
 from robustfl_bench.lab.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.lab.arena.track import HONEST, Track
@@ -91,11 +92,8 @@ def load(folder: str, unsealed: bool = False) -> pd.DataFrame:
 
 def sheet(arena: Arena) -> Sheet:
     """All rules of an arena by the lowest score that is known of them, the highest first."""
-    held: dict[str, list[tuple[ArenaPanel, Standing]]] = {}
-    for panel in arena.panels.values():
-        for rule, standing in panel.standings.items():
-            if not math.isnan(standing.score.value):
-                held.setdefault(rule, []).append((panel, standing))
+    held = grouped((rule, (panel, standing)) for panel in arena.panels.values()
+                   for rule, standing in panel.standings.items() if not math.isnan(standing.score.value))  # fmt: skip
     records = []
     for rule in sorted(held, key=lambda rule: (-_lowest(held[rule])[0], rule)):
         lowest, panel, by = _lowest(held[rule])

@@ -9,11 +9,11 @@ from contextlib import suppress
 from statistics import median
 from typing import Any
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.lab.arena import page
 from robustfl_bench.lab.arena.conditions import conditioned, remarks
 from robustfl_bench.lab.arena.order import BELOW, TOP, UNSHOWN, beside_server, contenders, mark, pairs
 from robustfl_bench.lab.arena.panels import ENOUGH, REFERENCE, Arena, ArenaPanel
-from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.lab.arena.views import VIEWS, ArenaView, books
 from robustfl_bench.lab.arena.views.attacks import answer

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.rows import grouped, sealed_rows, worst_case
+from robustfl_bench.lab.arena.rows import sealed_rows, worst_case
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
 from robustfl_bench.lab.arena.words import number, said, tabled
 from robustfl_bench.read.runs.statistics import rank_correlation

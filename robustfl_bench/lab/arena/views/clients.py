@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.order import by_rule, is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena
-from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import NONE, ArenaRun
 from robustfl_bench.lab.arena.words import said, tabled
 from robustfl_bench.read.pages.pictures import heat

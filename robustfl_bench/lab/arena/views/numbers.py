@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import np, pd
 from robustfl_bench.lab.arena.order import is_attacked, mean_scores, rows_of_panels
 from robustfl_bench.lab.arena.panels import Arena
-from robustfl_bench.lab.arena.rows import grouped, worst_case
+from robustfl_bench.lab.arena.rows import worst_case
 from robustfl_bench.lab.arena.track import SERVER, ArenaRun
 from robustfl_bench.lab.arena.words import HALF, said, tabled
 from robustfl_bench.read.pages.pictures import curves, heat

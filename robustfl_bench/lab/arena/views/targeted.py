@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.additions import GOALS
 from robustfl_bench.lab.arena.decision import BASELINE
 from robustfl_bench.lab.arena.panels import REFERENCE, Arena, ArenaPanel
-from robustfl_bench.lab.arena.rows import grouped
 from robustfl_bench.lab.arena.track import SERVER, ArenaRun, settle
 from robustfl_bench.lab.arena.words import HALF, said, tabled
 from robustfl_bench.read.pages.pictures import heat

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
+from robustfl_bench.base.grouping import grouped
 from robustfl_bench.base.late import np
 from robustfl_bench.lab.arena.additions import SEARCHING
 from robustfl_bench.lab.arena.panels import ENOUGH, Arena, ArenaPanel
@@ -113,9 +114,8 @@ def _shared(panel: ArenaPanel, other: ArenaPanel) -> dict[str, tuple[Estimate, E
 
 
 def sheets_of_tracks(arena: Arena) -> list[Sheet]:
-    found, by_track = orders(arena), dict[tuple[str, str], list[Orders]]()
-    for of in found:
-        by_track.setdefault((of.track, of.attacks), []).append(of)
+    found = orders(arena)
+    by_track = grouped(((of.track, of.attacks), of) for of in found)
     answers = [{"track": track, "attacks": attacks, "found": of} for (track, attacks), of in by_track.items()]
     return [tabled("views.tracks", found, arena=arena, answers=answers, BEST=BEST)]
 
