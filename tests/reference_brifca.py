@@ -87,7 +87,7 @@ def trimmed_kmeans(points, centres, keep, max_iter, tol):
             if len(own):
                 middle = geometric_median(own)
                 away = np.array([np.linalg.norm(p - middle) for p in own])
-                kept = own[away < np.quantile(away, keep)]
+                kept = own if keep == 1 else own[away < np.quantile(away, keep)]
                 centre = (kept if len(kept) else own).mean(axis=0)
             after.append(centre)
         moved = sum(np.sum((a - c) ** 2) for a, c in zip(after, centres, strict=True)) / len(centres)

@@ -247,6 +247,8 @@ def test_weights_of_absent_clients_are_nan_and_the_bytes_are_the_same_again(benc
         (["availability.byzantine=3"], "availability.byzantine must be true or false, got 3"),
         (["availability.stragglers=0.5"], "stragglers make fewer local steps, but local_update FedSgd has one"),
         (["availability.stragglers=1", "local_update=broadcast"], "but local_update Compressed has one in a round"),
+        (["protocol=star", "local_update=broadcast"], "protocol=star counts the bits of whole updates"),
+        (["participation=0.4", "participation_by=kind", "attack=ipm", "num_byzantine=1"], "of 1 attackers rounds"),
         (["protocol=ring", "aggregator=rar"], "on a ring a client that drops out stops the round"),
     ],
 )

@@ -78,4 +78,6 @@ def test_honest_clients_raise_no_alarm(bench: Bench, partition: str) -> None:
 def test_what_it_cannot_see_is_refused(bench: Bench) -> None:
     outcome = bench(*TINY, "aggregator=average", "secure_aggregation=true", "on_suspicion=skip")
     outcome.refused(2, "on_suspicion compares the clients' updates, which secure_aggregation hides")
+    outcome = bench(*TINY, "on_suspicion=skip", "pre_aggregation=nnm")
+    outcome.refused(2, "on_suspicion compares the clients' own updates; set on_suspicion=keep or pre_aggregation=none")
     bench(*TINY, "on_suspicion=maybe").refused(2, "on_suspicion must be one of keep, skip, stop")

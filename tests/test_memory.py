@@ -19,6 +19,7 @@ from robustfl_bench.interfaces import (
 from robustfl_bench.numerics.network.network import Network
 from robustfl_bench.numerics.network.samples import Samples
 from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.parts.aggregators.arfl import Arfl
 from robustfl_bench.parts.protocols.state import Memory, State
 from robustfl_bench.train.loop import run
 from robustfl_bench.train.rounds import initial_state
@@ -155,3 +156,63 @@ def test_what_attackers_remember_is_theirs_per_model_and_passed_on_as_it_is() ->
     assert [float(state.memory[0].attack["began"]) for state in states] == [0.0] * 4
     assert all(set(state.memory[0].rule) == {"velocity"} and not state.memory[0].server for state in states)
     assert not initial_state(f).memory[0].attack
+
+
+@dataclass(frozen=True)
+class First(Aggregator):
+    """Returns, and remembers, a row of the round's matrix as it lies there; makes no step in round 3."""
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        row = updates.columns[0]
+        return Aggregate(row, memory={"first": row, "rounds": torch.tensor(server.round)}, skipped=server.round == 2)
+
+
+@pytest.mark.parametrize("words", [(), ("protocol=gossip", "topology=ring", "num_byzantine=0")])
+def test_what_is_remembered_of_a_rounds_matrix_outlives_it(words: tuple[str, ...]) -> None:
+    f = federation(*SMALL, "server_optimizer=momentum", *words, aggregator=First())
+    stored, last = [], initial_state(f)
+    for last, _ in run(f, last):  # noqa: B020
+        stored.append(through_a_file(last))
+    for state in stored[:-1]:
+        *_, (resumed, _) = run(f, state)
+        assert torch.equal(resumed.params, last.params)
+
+
+def test_a_skipped_round_changes_neither_model_nor_optimizer_nor_the_last_aggregate() -> None:
+    f = federation(*SMALL, "server_optimizer=momentum", aggregator=First())
+    _, before, after, _ = [through_a_file(state) for state, _ in run(f, initial_state(f))]
+    assert torch.equal(after.params, before.params) and before.previous is not None and after.previous is not None
+    assert torch.equal(after.previous, before.previous)
+    assert torch.equal(after.memory[0].server["velocity"], before.memory[0].server["velocity"])
+    assert int(after.memory[0].rule["rounds"]) == 2, "the rule itself may remember the round"
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_arfl_remembers_the_losses_at_the_model_that_comes_next(optimizer: str) -> None:
+    f = federation(*SMALL, f"server_optimizer={optimizer}", aggregator=Arfl())
+    for state, _ in run(f, initial_state(f)):
+        told = reported_losses(f, state.params[0], torch.arange(f.settings.total_clients), 1)
+        torch.testing.assert_close(state.memory[0].rule["losses"], told, rtol=1e-5, atol=1e-6)
+
+
+SEEN: list[Tensor] = []
+
+
+@dataclass(frozen=True)
+class Seeing(Aggregator):
+    """The mean; shows what it is given."""
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        SEEN.append(updates.columns.clone())
+        return Aggregate(updates.columns.mean(dim=0))
+
+
+def test_clients_that_attackers_suppose_have_noise_of_their_own() -> None:
+    private = ("local_update=private", "local_update.noise=50", "local_update.delta=null", "knowledge=own")
+    f = federation(*ATTACKED, *private, aggregator=Seeing(), attack=Curious())
+    SEEN.clear()
+    next(iter(run(f, initial_state(f))))
+    supposed, real = SEEN[0], SEEN[-1]
+    honest = len(f.clients.honest_ids)
+    alike = [float(torch.corrcoef(torch.stack([supposed[i], real[i]]))[0, 1]) for i in range(honest)]
+    assert max(map(abs, alike)) < 0.5, "else attackers who know no update would know its noise"

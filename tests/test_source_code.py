@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.base import code_digest
-from robustfl_bench.base.source_code import effective
+from robustfl_bench.base import code_digest, trusted
+from robustfl_bench.base.contained import has_changed
+from robustfl_bench.base.source_code import effective, text
 
 PLAIN = '''import math
 LIMIT = 3
@@ -80,3 +81,27 @@ def statements(source: bytes) -> list[tuple[int, list[str]]]:
             column, words = found[-1]
             found[-1] = (column if words else token.start[1], [*words, token.string])
     return [(column, words) for column, words in found if len(words) != 1 or words[0].lstrip("rR")[0] not in "'\""]
+
+
+def test_an_edit_after_the_import_is_not_taken_for_the_code_that_was_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"edited_{tmp_path.name}"
+    file, scale = tmp_path / f"{name}.py", tmp_path / "scale.txt"
+    scale.write_text("1")
+    file.write_text("from pathlib import Path\n\nSCALE = Path(__file__).with_name('scale.txt').read_text()\n")
+    imported = file.read_bytes()
+    monkeypatch.syspath_prepend(tmp_path)
+    trusted.module(name)
+    file.write_text("SCALE = 2\n")
+    assert text(file) == imported
+    assert not has_changed(str(scale))
+    scale.write_text("22")
+    assert has_changed(str(scale))
+
+
+def test_the_modules_of_this_package_have_the_text_that_was_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = code_digest.PACKAGE / "base" / "late.py"
+    monkeypatch.setattr(code_digest, "texts", lambda: {place: b"FIRST = 1\n"})
+    module = code_digest.Tree(code_digest.PACKAGE).module("robustfl_bench.base.late")
+    assert module is not None and set(module.units) == {"FIRST"}

@@ -57,12 +57,26 @@ def test_what_cannot_start_is_one_line(bench: Bench, tmp_path: Path) -> None:
     bench(*TINY, "init=nowhere").refused(3, "init: no file nowhere; a run with save_weights=true")
     (tmp_path / "text.safetensors").write_text("no weights")
     bench(*TINY, "init=text.safetensors").refused(3, "text.safetensors is no file of safetensors")
+    words = ("dataset=rotated_digits", "clustering=ifca", f"init={folder}")
+    bench(*TINY, *words).refused(2, "init has the weights of one model, and clustering.init=model draws those of every")
     outcome = bench(*TINY, f"init={folder}")
     assert outcome.code == 0
     started = next(path for path in run_folders(tmp_path / "results").values() if path != folder)
     assert config_of(started)["model"]["_target_"] == "robustfl_bench.models.Started"
     save_file({name: value + 1 for name, value in load_file(folder / FILE).items()}, folder / FILE)
     bench(f"rerun={started}", "seed=1").refused(3, "has changed: its SHA-256 is ")
+    bench(*TINY, f"init={folder}").refused(3, "is not what its run wrote: its SHA-256 differs")
+
+
+def test_another_attempt_leaves_no_weights_of_an_earlier_one(bench: Bench, tmp_path: Path) -> None:
+    assert bench(*TINY, "save_weights=true").code == 0
+    folder = only_run(tmp_path / "results")
+    content = (folder / FILE).read_bytes()
+    (tmp_path / "own.py").write_text("def own(accuracy):\n    return accuracy\n")
+    assert bench(*TINY, "metrics=own:own").code == 0 and (folder / FILE).read_bytes() == content, "of the same run"
+    (folder / "summary.json").unlink()
+    assert bench(*TINY).code == 0 and not (folder / FILE).exists()
+    assert FILE not in json.loads((folder / "summary.json").read_text())["files"]
 
 
 def test_several_models_are_kept_behind_their_numbers(bench: Bench, tmp_path: Path) -> None:
