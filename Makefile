@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := results/demo
-QUICK := $(addprefix tests/,test_aggregators.py test_attacks.py test_field_rules.py test_field_attacks.py \
+QUICK := $(addprefix tests/,test_aggregators.py test_attacks.py test_field_rules.py test_field_attacks.py test_catalogue.py \
            test_configs.py::test_the_keys_of_an_option_are_the_fields_of_what_it_makes \
            test_imports.py::test_rules_know_their_base_and_numerics_and_never_each_other)
 

@@ -622,10 +622,12 @@ def test_configs_name_every_field() -> None:
 
 def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
-        f"import sys; from robustfl_bench.commands.data import main; main(['list', '--data-dir', {str(tmp_path)!r}]); "
-        "assert not {'torch', 'sklearn', 'pooch', 'requests'} & set(sys.modules)"
+        f"import sys; from robustfl_bench.commands.data import main; sys.stdout = sys.stderr; "
+        f"code = main(['list', '--data-dir', {str(tmp_path)!r}]); sys.stdout = sys.__stdout__; "
+        "print(code, {'torch', 'sklearn', 'pooch', 'requests'} & set(sys.modules))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 set()\n", f"imports at the top of a data set's module: {done.stdout} {done.stderr}"
 
 
 # ---- the real files

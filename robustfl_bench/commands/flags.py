@@ -44,7 +44,7 @@ class Flags(Parser):
         unknown = message.removeprefix("unrecognized arguments: ").split()[0] if "unrecognized" in message else ""
         if not unknown:
             raise ConfigError(message)
-        written = unknown.lstrip("-") if "=" in unknown else "KEY=VALUE"
+        written = unknown.lstrip("-") if "=" in unknown else "dry_run=true" if unknown == "--dry-run" else "KEY=VALUE"
         raise ConfigError(f"no option {unknown.partition('=')[0]}; settings are written {written}, without --")
 
 

@@ -34,7 +34,7 @@ from robustfl_bench.read.runs.where import where as chosen
 from robustfl_bench.read.tables import described, sheets
 from robustfl_bench.read.tables import diff as difference
 from robustfl_bench.read.tables.compare import compare, showing
-from robustfl_bench.read.tables.described import PaperTable
+from robustfl_bench.read.tables.described import YAML, PaperTable
 from robustfl_bench.read.tables.layout import FORMATS, Look, render, render_sheets
 from robustfl_bench.read.tables.pivot import pivot, tuned
 from robustfl_bench.read.tables.printed import PaperLayout, arrange
@@ -262,7 +262,7 @@ def _printed(name: str) -> tuple[PaperLayout, Mapping[str, PaperTable]]:
     """The layout of this name, or of the printed table that a table is part of, of the papers or of a YAML file:
     ``FILE.yaml:LAYOUT``. With all tables of its paper, or of the file."""
     file, _, chosen = name.partition(":")
-    if file.endswith((".yaml", ".yml")):
+    if file.endswith(YAML):
         own = described.read(Path(file))
         layouts, tables, name = own.layouts, own.tables, f"{Path(file).stem}/{chosen}"
     else:
@@ -278,7 +278,7 @@ def _printed(name: str) -> tuple[PaperLayout, Mapping[str, PaperTable]]:
 def _described(name: str) -> PaperTable:
     """A table of the papers, or of a YAML file: ``FILE.yaml:TABLE``, or ``FILE.yaml`` if it has only one table."""
     file, _, chosen = name.partition(":")
-    if not file.endswith((".yaml", ".yml")):
+    if not file.endswith(YAML):
         if name in described.layouts() and name not in described.tables():
             parts = " or ".join(sorted(described.layouts()[name].tables))
             raise ConfigError(

@@ -15,6 +15,7 @@ from robustfl_bench.commands.verb import Argument, override
 from robustfl_bench.read.pages.pictures.canvas import WIDTHS, Frame
 from robustfl_bench.read.runs import archive, records
 from robustfl_bench.read.tables import sheets
+from robustfl_bench.read.tables.described import YAML
 from robustfl_bench.runner.config import options
 
 RESULTS = "results"
@@ -136,7 +137,7 @@ def named(labels: Sequence[str]) -> dict[str, str]:
         name, equals, value = label.partition("=")
         if equals:
             words[name] = _word(label, name, value)
-        elif label.endswith((".yaml", ".yml")):
+        elif label.endswith(YAML):
             content = options.read(Path(label), f"--labels: no file {label}")
             if not isinstance(content, dict):
                 raise ConfigError(f"{label} must hold NAME: WORDS, got {content!r}")

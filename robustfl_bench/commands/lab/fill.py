@@ -27,7 +27,7 @@ from robustfl_bench.lab.arena.track import PAPER, tracks
 from robustfl_bench.lab.queue import VALUES, WantedStack, Words
 from robustfl_bench.read.runs import archive
 from robustfl_bench.read.runs.where import check_name
-from robustfl_bench.read.tables.described import Paper, papers, read
+from robustfl_bench.read.tables.described import YAML, Paper, papers, read
 from robustfl_bench.runner.experiment import speed
 from robustfl_bench.runner.experiment.machine import cores
 from robustfl_bench.runner.experiment.speed import Speed
@@ -142,7 +142,7 @@ def _named(words: Sequence[str]) -> _Named:
     known = {**whole, **{name: _only(paper, name) for paper in whole.values() for name in paper.tables}}
     described = dict[str, Paper]()
     for word in words:
-        if word.endswith(".yaml"):
+        if word.endswith(YAML):
             described[word] = read(Path(word))
         elif word not in arena:
             check_name(word, [*known, *arena], "paper, table or track")
@@ -170,7 +170,7 @@ def _affordable(
 def _wanted(asked: FilledTime, named: _Named, known: Speed) -> Sequence[WantedStack]:
     """The queue; without results of the user as an earlier process has remembered it."""
     results_dir, output = asked.making.results_dir, Path(asked.output)
-    is_own = output.exists() or runs_folder(results_dir).exists() or any(word.endswith(".yaml") for word in asked.words)
+    is_own = output.exists() or runs_folder(results_dir).exists() or any(word.endswith(YAML) for word in asked.words)
     subject = None if is_own else state(["fill", *asked.words, repr(known)])
     if (content := remembered.recall(subject)) is not None:
         stacks = json.loads(bytes(content))

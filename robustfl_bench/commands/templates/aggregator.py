@@ -1,4 +1,4 @@
-"""A rule: the mean of the updates that are close to most others."""
+"""A rule: the mean of the updates that are close to most others (ours)."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""An attack: the honest mean, shifted by a few standard deviations."""
+"""An attack: the honest mean, shifted by a few standard deviations (ours)."""
 
 from dataclasses import dataclass
 

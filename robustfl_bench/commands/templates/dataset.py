@@ -1,4 +1,4 @@
-"""A data set: points around the corners of a polygon, drawn from a seed."""
+"""A data set: points around the corners of a polygon, drawn from a seed (ours)."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A local update: a client takes a few steps, each along the mean of its last gradients."""
+"""A local update: a client takes a few steps, each along the mean of its last gradients (ours)."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""A metric: the accuracy of the client that the model serves worst."""
+"""A metric: the accuracy of the client that the model serves worst (ours)."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""A model: one hidden layer."""
+"""A model: one hidden layer (ours)."""
 
 import math
 from dataclasses import dataclass

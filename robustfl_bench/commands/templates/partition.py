@@ -1,4 +1,4 @@
-"""A partition: every client gets a few blocks of the samples sorted by label."""
+"""A partition: every client gets a few blocks of the samples sorted by label (ours)."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What is done to the updates before the rule: long ones are shortened."""
+"""What is done to the updates before the rule: long ones are shortened (ours)."""
 
 from dataclasses import dataclass
 from typing import Annotated

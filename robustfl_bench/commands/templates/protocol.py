@@ -1,4 +1,4 @@
-"""A protocol: the server waits only for the clients that answer first."""
+"""A protocol: the server waits only for the clients that answer first (ours)."""
 
 from dataclasses import dataclass
 from typing import Annotated

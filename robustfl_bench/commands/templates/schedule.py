@@ -1,4 +1,4 @@
-"""A learning rate against the round: it falls by the same factor in every round."""
+"""A learning rate against the round: it falls by the same factor in every round (ours)."""
 
 from dataclasses import dataclass
 from typing import Annotated

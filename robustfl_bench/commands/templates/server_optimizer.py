@@ -1,4 +1,4 @@
-"""A server's step: with momentum."""
+"""A server's step: with momentum (ours)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

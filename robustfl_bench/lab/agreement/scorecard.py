@@ -17,7 +17,7 @@ from robustfl_bench.read.runs.values import LEARNED, TOO_SMALL
 from robustfl_bench.read.runs.where import check_name
 from robustfl_bench.read.tables import agreement, layout
 from robustfl_bench.read.tables.claims import EXPLAINED, OPEN, UNEXPLAINED, Reason, short
-from robustfl_bench.read.tables.described import papers, read
+from robustfl_bench.read.tables.described import YAML, papers, read
 from robustfl_bench.read.tables.sheets import Printed, Sheet
 from robustfl_bench.read.tables.table import INSIDE, PARTS, SMALL, Cell, Table
 
@@ -53,7 +53,7 @@ def pages_of(runs: pd.DataFrame | Evidence, paper: str | None = None, overrides:
     """
     if paper is None:
         return [overview(scored(papers(), runs, overrides))]
-    if paper.endswith((".yaml", ".yml")):
+    if paper.endswith(YAML):
         known = {Path(paper).stem: read(Path(paper))}
     else:
         check_name(paper, papers(), "paper")

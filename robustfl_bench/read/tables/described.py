@@ -21,6 +21,9 @@ from robustfl_bench.read.tables.claims import KEYS, Claim, Key, Reason, about, c
 from robustfl_bench.read.tables.printed import PaperLayout, read_layouts
 from robustfl_bench.runner.config import options
 
+YAML = (".yaml", ".yml")
+"""The endings of files of YAML that users write."""
+
 _HERE = PACKAGE / "read" / "papers"
 _TABLE_KEYS = ("title", "published", "preset", "changes", "base", "row", "rows", "column", "columns", "blocks",
                "metric", "values", "repeats", "formulas", "other_data", "stand_ins", "looks")  # fmt: skip
