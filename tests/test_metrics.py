@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from robustfl_bench.base.errors import BrokenContract
 from robustfl_bench.read.runs import records
 from robustfl_bench.read.runs.values import KNOWN, describe
 from robustfl_bench.train import code_digest
 from robustfl_bench.train.loop import run
+from robustfl_bench.train.metric import Metric
 from robustfl_bench.train.metrics import METRICS
 from robustfl_bench.train.rounds import initial_state
 from tests.installed import copied, of_copy
@@ -93,3 +95,10 @@ def test_no_metric_is_in_the_digest_of_the_code() -> None:
     names = {unit.name for unit in code_digest.closure_of("robustfl_bench.aggregators.Krum").units}
     assert {"on_test_set", "on_goal", "recall_per_class"} <= names, "how a model is tested counts"
     assert not {"effective_clients", "bits_of_rounds", "METRICS"} & names
+
+
+def test_an_error_in_a_metric_names_the_metric() -> None:
+    f = federation("rounds=1", "attack=none")
+    broken = Metric("worst_class", "worst class", lambda evaluation: max([]))
+    with pytest.raises(BrokenContract, match=r"metric worst_class raised ValueError: max\(\)"):
+        list(run(f, initial_state(f), metrics=[broken]))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.errors import BrokenContract, Reported, one_line
+
 if TYPE_CHECKING:
     from robustfl_bench.train.evaluation import Evaluation, Record
 
@@ -39,8 +41,14 @@ class Metric:
         return re.compile(f"{re.escape(before)}(.+){re.escape(after)}") if braces else None
 
     def columns(self, evaluation: Evaluation) -> Record:
-        """The columns of an evaluated round, in their order; none where the metric does not apply."""
-        number = self.compute(evaluation)
+        """The columns of an evaluated round, in their order; none where the metric does not apply. Raises
+        BrokenContract, with the metric's name, for an error in ``compute``."""
+        try:
+            number = self.compute(evaluation)
+        except Reported:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise BrokenContract(f"metric {self.name} raised {type(error).__name__}: {one_line(error)}") from error
         if isinstance(number, Mapping):
             return {self.name.format(member): value for member, value in number.items()}
         return {} if number is None else {self.name: number}
