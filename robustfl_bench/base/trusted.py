@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from robustfl_bench.base import source_code
 from robustfl_bench.base.contained import contained, is_own, watch
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.public import PACKAGE
@@ -73,6 +72,8 @@ def module(name: str) -> ModuleType:
 
 def _read_sources(modules: Iterable[str]) -> None:
     """Read the user's files among modules now, so that a later edit is not taken for the code that was imported."""
+    from robustfl_bench.base import source_code  # late, as most commands need no code from outside
+
     for name in modules:
         path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
         if path.suffix == ".py" and is_own(path.resolve()):
