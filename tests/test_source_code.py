@@ -1,6 +1,8 @@
 """The effective text of a source file: what a digest of code is of."""
 
+import importlib
 import io
+import sys
 import tokenize
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from robustfl_bench.base import code_digest, trusted
 from robustfl_bench.base.contained import has_changed
 from robustfl_bench.base.source_code import effective, text
+from robustfl_bench.runner.experiment.outside_code import digest
 
 PLAIN = '''import math
 LIMIT = 3
@@ -94,7 +97,9 @@ def test_an_edit_after_the_import_is_not_taken_for_the_code_that_was_imported(
     monkeypatch.syspath_prepend(tmp_path)
     trusted.module(name)
     file.write_text("SCALE = 2\n")
-    assert text(file) == imported
+    assert text(file) == imported and digest((f"{name}.SCALE",)) == (first := digest((f"{name}.SCALE",)))
+    importlib.reload(sys.modules[name])
+    assert digest((f"{name}.SCALE",)) != first and text(file) == b"SCALE = 2\n", "what a notebook reloads is new code"
     assert not has_changed(str(scale))
     scale.write_text("22")
     assert has_changed(str(scale))

@@ -303,3 +303,9 @@ def _digest(computing: Computing, parts: frozenset[Symbol], outside: frozenset[P
 @cache
 def _tree(neutral: frozenset[str]) -> Tree:
     return Tree(PACKAGE, neutral)
+
+
+def forget() -> None:
+    """Read the code of parts from outside again when a digest is asked for next."""
+    for known_digests in (_closure, _digest, _tree):
+        known_digests.cache_clear()

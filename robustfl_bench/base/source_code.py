@@ -8,6 +8,7 @@ import linecache
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from importlib.util import decode_source
@@ -75,10 +76,43 @@ def closure(names: Iterable[str], find: Callable[[str], tuple[str, Path] | None]
     return set(found.values())
 
 
-@cache
+_read: dict[Path, bytes] = {}
+"""The texts of files that were read."""
+
+_imported: dict[str, tuple[object, Path]] = {}
+"""The spec and the file of the modules that ``imported`` was told of. One that is imported again has another spec."""
+
+
 def text(path: Origin) -> bytes:
-    """The text of a source, as this process first read it."""
-    return path if isinstance(path, bytes) else decode_source(path.read_bytes()).encode()
+    """The text of a source, as this process first read it after its last import."""
+    if isinstance(path, bytes):
+        return path
+    if path not in _read:
+        _read[path] = decode_source(path.read_bytes()).encode()
+    return _read[path]
+
+
+def imported(name: str, path: Path) -> None:
+    """Read the file of an imported module now, so that a later edit is not taken for the code that was imported."""
+    if name not in _imported:
+        _imported[name] = _spec(name), path
+        with suppress(OSError, SyntaxError, ValueError):
+            text(path)
+
+
+def read_again() -> bool:
+    """Forget the texts of modules that were imported again since, as by ``importlib.reload``; whether there are any."""
+    again = [name for name, (spec, _) in _imported.items() if _spec(name) is not spec]
+    for name in again:
+        _read.pop(_imported.pop(name)[1], None)
+    if again:
+        for known in (effective, _parsed, _imports):
+            known.cache_clear()
+    return bool(again)
+
+
+def _spec(name: str) -> object:
+    return getattr(sys.modules.get(name), "__spec__", None)
 
 
 @cache

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
@@ -71,14 +71,13 @@ def module(name: str) -> ModuleType:
 
 
 def _read_sources(modules: Iterable[str]) -> None:
-    """Read the user's files among modules now, so that a later edit is not taken for the code that was imported."""
+    """Read the user's files among modules that were imported a moment ago."""
     from robustfl_bench.base import source_code  # late, as most commands need no code from outside
 
     for name in modules:
         path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
         if path.suffix == ".py" and is_own(path.resolve()):
-            with suppress(OSError, SyntaxError, ValueError):
-                source_code.text(path)
+            source_code.imported(name, path)
 
 
 def _see_current_folder() -> None:

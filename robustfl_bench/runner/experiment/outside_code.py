@@ -22,9 +22,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from robustfl_bench.base import trusted
+from robustfl_bench.base import code_digest, trusted
 from robustfl_bench.base.contained import LIBRARIES, has_changed, is_own, opened_by, variables_of, varying_of
-from robustfl_bench.base.source_code import Origin, cells_of, closure, effective, imports_of
+from robustfl_bench.base.source_code import Origin, cells_of, closure, effective, imported, imports_of, read_again
 from robustfl_bench.runner.store.writing import hashed
 from robustfl_bench.train.parts import GROUPS
 
@@ -239,13 +239,17 @@ def _declared(names: Iterable[str]) -> list[str]:
 def _sources(name: str) -> _Sources:
     """The sources of a class; without code if one of them cannot be found."""
     root = _module(name)
+    if read_again():
+        _of_modules.cache_clear()
+        _digest.cache_clear()
+        code_digest.forget()
     if getattr(root, "__file__", None) is not None:
         return _of_modules(root.__name__, frozenset([root.__name__]))
     cells = cells_of(getattr(root, name.rpartition(".")[2]))  # each time, as a cell can be executed again
     if cells is None:
         return _Sources(frozenset(), frozenset(), frozenset())
-    imported = _of_modules(root.__name__, imports_of(cells.text))
-    return _Sources(imported.code | {cells.text}, imported.places | cells.names, imported.packages)
+    others = _of_modules(root.__name__, imports_of(cells.text))
+    return _Sources(others.code | {cells.text}, others.places | cells.names, others.packages)
 
 
 @cache
@@ -256,6 +260,7 @@ def _of_modules(root: str, names: frozenset[str]) -> _Sources:
     def find(name: str) -> tuple[str, Path] | None:
         path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
         if path.suffix == ".py" and (name == root or is_own(path.resolve())):
+            imported(name, path)
             return name, path
         if any(part in LIBRARIES for part in path.parts):
             packages.add(_with_version(name.partition(".")[0]))
