@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from io import StringIO
 from pathlib import Path
@@ -243,3 +244,33 @@ def test_points_of_a_figure_are_what_was_written(
     own.write_text("".join(line for line in own.read_text().splitlines(True) if not line.startswith("# seal")))
     assert "has no seal, so nobody can tell" in run_cli(capsys, *asked, tmp_path / "b.csv", "--from", own)[2]
     assert run_cli(capsys, *asked, tmp_path / "b.csv", "--from", own, "--unsealed")[0] == 0
+
+
+COUNTING = """
+import os, sys
+from pathlib import Path
+from robustfl_bench.runner.store import evidence
+
+path, times, dies = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "dies"
+for _ in range(times):
+    with evidence.lock(path):
+        path.write_text(str(int(path.read_text()) + 1))
+        if dies:
+            os._exit(9)
+"""
+
+
+def test_writers_take_turns_whatever_their_temporary_folders_are(tmp_path: Path) -> None:
+    """As on two hosts, or in two jobs of Slurm, which share nothing but the disk of the results."""
+    path = tmp_path / "shared" / "counted.csv"
+    path.parent.mkdir()
+    path.write_text("0")
+
+    def start(name: str, times: int, how: str = "ends") -> subprocess.Popen[bytes]:
+        (tmp_path / name).mkdir()
+        own = {**os.environ, "TMPDIR": str(tmp_path / name)}
+        return subprocess.Popen([sys.executable, "-c", COUNTING, str(path), str(times), how], env=own)
+
+    assert start("dead", 1, "dies").wait() == 9
+    assert [one.wait() for one in [start("first", 20), start("second", 20)]] == [0, 0]
+    assert path.read_text() == "41" and list(path.parent.iterdir()) == [path], "the lock of the dead is gone, too"

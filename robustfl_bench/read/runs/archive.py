@@ -93,7 +93,7 @@ def holds_runs(path: str) -> bool:
 def put(runs: pd.DataFrame, path: str) -> None:
     """Write runs of ``records.load`` into a file that ``write`` made or makes now, each in place of its earlier line.
 
-    Processes of one machine take turns, so that none restores the lines that another has replaced. Raises NoRuns,
+    Processes that share the disk take turns, so that none restores the lines that another has replaced. Raises NoRuns,
     DataError and ConfigError as ``read`` and ``write`` do.
     """
     if kept_lines.is_listed(path):

@@ -11,15 +11,15 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from filelock import FileLock
-
 from robustfl_bench.base import regular
-from robustfl_bench.runner.store.shared import folder_of_user
+from robustfl_bench.base.errors import writable
+from robustfl_bench.runner.store.lease import Lease
 from robustfl_bench.runner.store.writing import Damaged, read_regular, write_atomically
 
 INDEX = "index.sha256"
@@ -129,9 +129,22 @@ def holds_runs(path: Path) -> bool:
         return False
 
 
-def lock(path: Path) -> FileLock:
-    """The lock of who adds to a folder, or writes a file in turn with other processes of this machine."""
-    return FileLock(folder_of_user("archives") / hashlib.sha256(str(path.resolve()).encode()).hexdigest())
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Within this context no other process that shares the disk, on any host, adds to this folder or writes this file.
+
+    Raises ConfigError where the lock's file, which lies there until then, cannot be written.
+    """
+    place = path.resolve()
+    lease = Lease(place, ".lock") if place.is_dir() else Lease(place.parent, f".{place.name}.lock")
+    with writable(path):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        while not lease.take(patience=1):
+            pass
+    try:
+        yield
+    finally:
+        lease.release()
 
 
 def is_part(path: Path) -> bool:

@@ -1,4 +1,5 @@
-"""The lease on a run folder: one process writes it, of all that share the folder, on one host or on many.
+"""The lease on a run folder, or on a file of results: one process writes it, of all that share the folder, on one host
+or on many.
 
 It is a file that ``filelock.SoftFileLease`` makes exclusively, so it needs no locks of the file system (NFS without
 locks, Lustre with ``localflock``, sshfs), and holds the owner's host, process and token. A thread refreshes it.
@@ -31,13 +32,13 @@ class LeaseLost(Interrupted):
 
 
 class Lease:
-    """The lease of this process on one run folder. It remembers how long the lease of another process has been
-    unchanged, so all attempts must use the same object, see ``lease_on``.
+    """The lease of this process on one run folder, or on what another ``name`` stands for. It remembers how long the
+    lease of another process has been unchanged, so all attempts must use the same object, see ``lease_on``.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file = SoftFileLease(folder / NAME, lease_duration=EXPIRY, thread_local=False)
+    def __init__(self, folder: Path, name: str = NAME) -> None:
+        self._folder, self._place = folder, folder / name
+        self._file = SoftFileLease(self._place, lease_duration=EXPIRY, thread_local=False)
         self._seen: tuple[tuple[int, bytes], float] | None = None  # another's lease, and the time since it is unchanged
         self.was_taken_over = False  # whether the previous owner died with the lease
 
@@ -79,7 +80,7 @@ class Lease:
         on NFS, SMB and FUSE. Here the lease is moved aside, which one of several processes can do, and examined there.
         A live one goes back; should another process have made one in between, its owner finds out in ``check``.
         """
-        path = self._folder / NAME
+        path = self._place
         try:
             now, content = path.stat(), path.read_bytes()
             seen = (now.st_mtime_ns, content)
@@ -87,7 +88,7 @@ class Lease:
                 self._seen = seen, time.monotonic()
             if time.monotonic() - self._seen[1] < EXPIRY and not _is_of_the_dead(content):
                 return False
-            aside = path.with_name(f"{NAME}.{secrets.token_hex(8)}")
+            aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
             path.rename(aside)
             is_the_one = (aside.stat().st_mtime_ns, aside.read_bytes()) == seen
             if not is_the_one:
@@ -105,7 +106,7 @@ class Lease:
                 time.sleep(pause)
             token = str(self._file.token).encode()
             with suppress(OSError):
-                if token in (self._folder / NAME).read_bytes():
+                if token in self._place.read_bytes():
                     return
         fate = f"taken over by {self.owner}" if self.owner else "removed or replaced while the run went on"
         raise LeaseLost(f"{self._folder} was {fate}; nothing more is written")
@@ -116,7 +117,7 @@ class Lease:
 
     def is_others(self) -> bool:
         """Whether another process holds the lease. Makes no file; one that cannot be examined counts as not held."""
-        if self.is_held or not (self._folder / NAME).exists():
+        if self.is_held or not self._place.exists():
             return False
         try:
             if not self.take():
