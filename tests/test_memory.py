@@ -160,11 +160,13 @@ def test_what_attackers_remember_is_theirs_per_model_and_passed_on_as_it_is() ->
 
 @dataclass(frozen=True)
 class First(Aggregator):
-    """Returns, and remembers, a row of the round's matrix as it lies there; makes no step in round 3."""
+    """Returns, and remembers, a row of the round's matrix as it lies there; makes no step in one of the rounds."""
+
+    skipped: int = 2
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        row = updates.columns[0]
-        return Aggregate(row, memory={"first": row, "rounds": torch.tensor(server.round)}, skipped=server.round == 2)
+        row, is_skipped = updates.columns[0], server.round == self.skipped
+        return Aggregate(row, memory={"first": row, "rounds": torch.tensor(server.round)}, skipped=is_skipped)
 
 
 @pytest.mark.parametrize("words", [(), ("protocol=gossip", "topology=ring", "num_byzantine=0")])
@@ -185,6 +187,9 @@ def test_a_skipped_round_changes_neither_model_nor_optimizer_nor_the_last_aggreg
     assert torch.equal(after.previous, before.previous)
     assert torch.equal(after.memory[0].server["velocity"], before.memory[0].server["velocity"])
     assert int(after.memory[0].rule["rounds"]) == 2, "the rule itself may remember the round"
+    f = federation(*SMALL, aggregator=First(skipped=0))
+    first, second = [state for state, _ in run(f, initial_state(f))][:2]
+    assert first.previous is None and torch.equal(first.params[0], f.network.initial) and second.previous is not None
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])

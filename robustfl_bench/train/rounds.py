@@ -12,7 +12,7 @@ from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.parts.clustering.base import StartView
 from robustfl_bench.parts.protocols.base import Engine
-from robustfl_bench.parts.protocols.state import Cohort, ModelState, Remembered, Round, State, Trained
+from robustfl_bench.parts.protocols.state import Cohort, Memory, ModelState, Remembered, Round, State, Trained
 from robustfl_bench.train.context import Context
 from robustfl_bench.train.contract import protocol_fault
 from robustfl_bench.train.federation import Federation
@@ -89,12 +89,16 @@ class Rounds(Engine):
         notes: Mapping[str, float] = MappingProxyType({}),
     ) -> tuple[State, Round]:
         apart = self._federation.storage.apart
+
+        def lasting(memory: Memory) -> Memory:
+            return replace(memory, rule=apart(memory.rule), attack=apart(memory.attack))
+
         after = replace(
             state,
             round=state.round + 1,
             params=torch.stack([model.params for model in models]),
             previous=self._last_aggregates(state, models),
-            memory=tuple(replace(m, rule=apart(m.rule), attack=apart(m.attack)) for m in (t.memory for t in models)),
+            memory=tuple(lasting(model.memory) for model in models),
             weights=self._client_weights(cohorts, models),
             protocol=apart(protocol or {}),
         )
@@ -108,14 +112,14 @@ class Rounds(Engine):
 
         Raises ConfigError if no model was trained, unless clients can drop out.
         """
-        if all(model.aggregate is None for model in models):
-            if self._federation.parts.availability is not None:
+        made = [model.aggregate for model in models]
+        vectors = [None if each is None or each.skipped else each.vector for each in made]
+        if all(vector is None for vector in vectors):
+            if self._federation.parts.availability is not None or any(each is not None for each in made):
                 return state.previous
             raise ConfigError("every cohort of clients is too small for the rule; take fewer clusters, or a lower f")
         before = torch.zeros_like(state.params) if state.previous is None else state.previous
-        pairs = zip(models, before, strict=True)
-        found = [(model.aggregate, old) for model, old in pairs]
-        return torch.stack([old if made is None or made.skipped else made.vector for made, old in found])
+        return torch.stack([old if vector is None else vector for vector, old in zip(vectors, before, strict=True)])
 
     def _client_weights(self, cohorts: Sequence[Cohort], models: Sequence[Trained]) -> Tensor | None:
         """The weight of every client (N,) float64, nan for clients that did not take part; None for several models or a
