@@ -18,6 +18,14 @@ from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.parts.protocols.state import Remembered
 
 
+def _place(tensor: Tensor) -> int | None:
+    """Where the numbers of a tensor lie; None for one that stands for others, such as numbers in bfloat16."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return None
+
+
 @dataclass(frozen=True, eq=False)
 class InMemory:
     """The updates of a round, at most ``number`` with ``dim`` parameters each, as float32 in memory.
@@ -42,13 +50,10 @@ class InMemory:
 
     def apart(self, remembered: Mapping[str, Tensor]) -> Remembered:
         """What a part remembers, with copies of tensors that lie in the ``buffer``, which the next round overwrites."""
-        if "buffer" not in self.__dict__:
+        place = _place(self.buffer) if "buffer" in self.__dict__ else None
+        if place is None:
             return dict(remembered)
-        place = self.buffer.untyped_storage().data_ptr()
-        return {
-            name: value.clone() if value.untyped_storage().data_ptr() == place else value
-            for name, value in remembered.items()
-        }
+        return {name: value.clone() if _place(value) == place else value for name, value in remembered.items()}
 
     def train(
         self, out: Tensor, sizes: np.ndarray, network: Network, train: Callable[[slice, Tensor], Updates]
