@@ -164,8 +164,8 @@ def die_in_run(number: int) -> None:
     """This process is killed in the run of that number of a sweep, when that has written its first row."""
     begin, append, begun = RunFolder.begin, RunFolder.append, []
 
-    def begins(*arguments: object) -> None:
-        begun.append(begin(*arguments))  # type: ignore[arg-type]
+    def begins(*arguments: object, **named: object) -> None:
+        begun.append(begin(*arguments, **named))  # type: ignore[arg-type]
 
     def appends(*arguments: object) -> None:
         append(*arguments)  # type: ignore[arg-type]
