@@ -82,6 +82,7 @@ class Group:
             params=server.params[mine],
             rng=np.random.default_rng(0),
             previous=None if server.previous is None else server.previous[mine],
+            after=lambda vector: server.after(whole(vector))[mine],
             train_per_class=lambda: server.class_updates[:, mine],
             train_together=lambda: server.update[mine],
             gradient=lambda model: server.gradient(whole(model))[mine],

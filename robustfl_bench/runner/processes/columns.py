@@ -132,6 +132,7 @@ class SpreadContext(Context):
                 whole,
                 params=cut(whole.params),
                 previous=None if whole.previous is None else cut(whole.previous),
+                after=lambda vector: cut(whole.after(share.gathered(vector))),
                 train_per_class=lambda: cut(whole.class_updates),
                 train_together=lambda: cut(whole.update),
                 loss=lambda models: whole.loss(share.gathered(models)),
