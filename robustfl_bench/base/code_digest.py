@@ -55,8 +55,10 @@ class Tree:
             paths = (place.with_suffix(".py"), place / "__init__.py")
             inside = name.split(".")[0] == self._root.name and name not in self._neutral
             path = next((path for path in paths if inside and path.is_file()), None)
-            text = path and (texts().get(path) or path.read_bytes())
-            self._modules[name] = None if path is None or text is None else known(name, text, path.stem == "__init__")
+            self._modules[name] = None
+            if path is not None:
+                text = texts()[path] if path in texts() else path.read_bytes()
+                self._modules[name] = known(name, text, path.stem == "__init__")
         return self._modules[name]
 
     def members(self, symbol: Symbol) -> Members:
