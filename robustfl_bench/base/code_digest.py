@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from itertools import chain, product
 from pathlib import Path
 
-from robustfl_bench.base import remembered, units
+from robustfl_bench.base import remembered, source_code, units
 from robustfl_bench.base.public import PACKAGE as PACKAGE
 from robustfl_bench.base.public import real
 from robustfl_bench.base.units import COUNTS, USED, Klass, Members, Module, Symbol, Unit
@@ -112,8 +112,8 @@ class Tree:
             total.join(self._closures[named, root])
         for code in outside:
             if (named, code) not in self._closures:
-                name, text = ("__main__", code) if isinstance(code, bytes) else (code.stem, code.read_bytes())
-                self._closures[named, code] = self._used_by(known(name, text, False), base)
+                name = "__main__" if isinstance(code, bytes) else code.stem
+                self._closures[named, code] = self._used_by(known(name, source_code.text(code), False), base)
             total.join(self._closures[named, code])
         total.settle()
         return total
@@ -292,7 +292,7 @@ def _digest(computing: Computing, parts: frozenset[Symbol], outside: frozenset[P
     if _tree.cache_info().currsize:
         return _closure(computing, parts, outside).digest
     reader = remembered.code_of(Path(__file__), Path(units.__file__))
-    codes = sorted((code.read_bytes() if isinstance(code, Path) else b"", str(code)) for code in outside)
+    codes = sorted((source_code.text(code) if isinstance(code, Path) else b"", str(code)) for code in outside)
     asked = (package_digest(), computing.always, sorted(computing.neutral), sorted(parts), codes)
     subject = reader and reader + repr(asked).encode()
     if (content := remembered.recall(subject)) is not None:
